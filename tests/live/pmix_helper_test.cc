@@ -362,6 +362,9 @@ TEST_F(PmixHelperTest, WhoIsDroppedIsNotLeftWaiting) {
   EXPECT_EQ(rank.Line(), "fence: ERROR");
   EXPECT_FALSE(Ended(1, 1).connected()) << "nobody knows it any more";
   EXPECT_TRUE(Lives());
+  Client late(AddressOf(variables_[0]));
+  late.Say(Hello(0, "space-1", 1));
+  EXPECT_NE(late.Hear(8).size(), 8u) << "nor is it let in";
   Add(2, {1}, 0);
   EXPECT_EQ(Rank(0, {"put,k,v"}).Line(), "put: SUCCESS");
 }

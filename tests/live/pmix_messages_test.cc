@@ -467,6 +467,21 @@ TEST_F(PmixMessagesTest, WhoEndsBeforeHeHasServedATeamHasLostIt) {
   EXPECT_THAT(lost_, ElementsAre(1, 2));
 }
 
+TEST_F(PmixMessagesTest, WhatNobodyWaitsForAnyMoreIsNotServed) {
+  std::promise<void> go_on;
+  when_lost_ = [&, on = go_on.get_future().share()] { on.wait(); };
+  Open();
+  Serve(1, 1)->HangUp();
+  WaitForLoss(1);
+  const auto why =
+      port_->Add({.attempt = Attempt(2), .count = 1, .directory = "/x"}, [] { return true; }).status();
+  EXPECT_EQ(why.code(), Code::kUnavailable);
+  EXPECT_EQ(why.message(), "it was to end before PMIx served it");
+  go_on.set_value();
+  const auto helper = Serve(3, 1);
+  Turn(helper.get(), 3);
+}
+
 TEST_F(PmixMessagesTest, WhoIsKilledBeforeHisFirstWordMayStillBeUsable) {
   Open();
   Added added = Begin(1, 1);

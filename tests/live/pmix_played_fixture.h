@@ -153,6 +153,10 @@ class PlayedHelpersFixture : public PmixPortFixture {
       ++turns_;
       return may_run_.load();
     };
+    hooks.lost = [this, lost = hooks.lost](const std::vector<AttemptId>& attempts, const std::string& why) {
+      lost(attempts, why);
+      if (when_lost_) when_lost_();
+    };
     port_.emplace(PmixPort::Options{.program = program_,
                                     .node = "node1",
                                     .root = TmpRootAt(root_),
@@ -232,7 +236,8 @@ class PlayedHelpersFixture : public PmixPortFixture {
   int end_ = -1;  // of a pipe from which helpers read nothing until it is closed
   PlayedClock clock_;
   std::atomic<bool> may_run_{true};
-  std::atomic<int> turns_{0};  // of the port's thread
+  std::function<void()> when_lost_{};  // on the port's thread; set before it is there
+  std::atomic<int> turns_{0};          // of the port's thread
   std::set<pid_t> known_;
 };
 

@@ -340,7 +340,6 @@ Status PmixServer::Start(const std::string& directory, const std::string& node, 
   setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
   const std::string space = StrCat("harrow-pmix-", getpid());
   std::strncpy(self.nspace, space.c_str(), sizeof self.nspace - 1);
-  self.rank = 0;
   Infos infos;
   infos.Add(PMIX_SERVER_TMPDIR, directory);
   infos.Add(PMIX_SYSTEM_TMPDIR, directory);

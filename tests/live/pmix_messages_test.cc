@@ -410,8 +410,8 @@ TEST_F(PmixMessagesTest, WhoHasServedEnoughIsToldToEndWithItsLastTeam) {
   EXPECT_TRUE(Helpers().contains(first->pid())) << "it is not hurried";
   first->HangUp();
   WaitUntil([&] { return !Helpers().contains(first->pid()); });
-  EXPECT_FALSE(std::filesystem::exists(root_ + "/pmix-1"));
   ServeBy(second.get(), 4, 1);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/pmix-1"));
   std::lock_guard lock(mutex_);
   EXPECT_EQ(why_, "");
 }

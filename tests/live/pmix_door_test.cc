@@ -41,8 +41,13 @@ class PmixDoorTest : public PmixHelperFixture {
   void Serve() {
     Add(1, {4}, 0);
     address_ = AddressOf(variables_[0]);
-    // Whoever came before this one, as the helper itself does, has been heard.
+    // Whoever came before this one, as the helper itself does, has been heard; and nothing of it has to be
+    // waited for.
+    kill(helper_->pid(), SIGSTOP);
+    siginfo_t stopped{};
+    EXPECT_EQ(waitid(P_PID, static_cast<id_t>(helper_->pid()), &stopped, WSTOPPED), 0);
     first_.emplace(address_).Say(Hello(0, "space-1", 3));
+    kill(helper_->pid(), SIGCONT);
     EXPECT_EQ(first_->Hear(8).size(), 8u);
   }
   /// That the helper has.

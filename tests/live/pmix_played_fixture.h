@@ -166,14 +166,24 @@ class PlayedHelpersFixture : public PmixPortFixture {
                                     .patience = std::chrono::seconds(3)},
                   clock_, std::move(hooks));
   }
+  /// It has come to where it does nothing.
+  bool Stands(pid_t pid) const {
+    std::string name;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+    if (name != "cat") return false;
+    std::error_code gone;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", gone)) {
+      if (std::filesystem::read_symlink(entry.path(), gone) == program_ + ".end") return true;
+    }
+    return false;
+  }
   /// A helper that is not one of those already known.
   std::unique_ptr<Played> Next() {
     pid_t next = -1;
     WaitUntil([&] {
       for (const pid_t pid : Helpers()) {
-        std::string name;
-        std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-        if (name == "cat" && !known_.contains(pid)) next = pid;
+        if (!known_.contains(pid) && Stands(pid)) next = pid;
       }
       return next >= 0;
     });

@@ -315,6 +315,7 @@ TEST_F(PmixMessagesTest, WhoHasTeamsIsPingedOnceHeHasAnswered) {
   pb::FromPmix pong;
   pong.set_pong(1);
   helper->Say(pong);
+  for (int i = 0; i < 3; ++i) Turn(helper.get(), 1);  // the last one was not long ago
   clock_.Advance(seconds(4));
   WaitUntil([&] {
     Turn(helper.get(), 1, note);

@@ -255,7 +255,7 @@ bool PmixPort::SendWhatWaits(Helper* helper) {
   while (!helper->to_send.empty()) {
     const ssize_t n = send(helper->fd, helper->to_send.data(), helper->to_send.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (n < 0) return errno == EAGAIN;
     helper->to_send.erase(0, static_cast<size_t>(n));
   }
   if (helper->retired && helper->teams == 0 && !std::exchange(helper->closed, true))
@@ -268,7 +268,7 @@ bool PmixPort::Receive(Helper* helper) {
   while (true) {
     const ssize_t n = read(helper->fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (n < 0) return errno == EAGAIN;
     if (n == 0) return false;
     helper->reader.buffer()->append(buffer, static_cast<size_t>(n));
     for (std::string_view frame; helper->reader.Next(&frame);) {

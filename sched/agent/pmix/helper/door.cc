@@ -132,7 +132,7 @@ enum class Hello { kMore, kOfRank, kOther };
 Hello Look(int fd) {
   std::vector<char> text(sizeof(Header) + kMostBytes);
   const ssize_t n = recv(fd, text.data(), text.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? Hello::kMore : Hello::kOther;
+  if (n < 0) return errno == EAGAIN || errno == EINTR ? Hello::kMore : Hello::kOther;
   if (n == 0) return Hello::kOther;
   const auto have = static_cast<size_t>(n);
   Header header;
@@ -243,7 +243,7 @@ int Take(int listener) {
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) {
     // Whatever is wrong, libpmix would never accept again.
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) poll(nullptr, 0, kPause);
+    if (errno != EAGAIN && errno != EINTR) poll(nullptr, 0, kPause);
     return -1;
   }
   const bool ours = IsOurs(fd);

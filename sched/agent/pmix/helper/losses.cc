@@ -36,7 +36,7 @@ bool IsSocket(int fd) {
 bool IsGone(int fd) {
   char byte;
   const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <optional>
-#include <random>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -32,6 +31,7 @@
 #include "os/file_system.h"
 #include "os/log.h"
 #include "os/process.h"
+#include "os/random.h"
 #include "run_dir/names.h"
 #include "run_dir/rendezvous.h"
 #include "topology/fabric.h"
@@ -51,11 +51,6 @@ constexpr Duration kLookWhetherIdle = std::chrono::milliseconds(20);
 std::optional<std::string> Variable(const char* name) {
   const char* value = getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-}
-
-uint64_t NewIncarnation() {
-  std::random_device random;
-  return (static_cast<uint64_t>(random()) << 32) | random();
 }
 
 class Agent {
@@ -97,9 +92,8 @@ class Agent {
     topology::KeepVisibleDevices(Variable("CUDA_VISIBLE_DEVICES"), Variable("ROCR_VISIBLE_DEVICES"),
                                  &*machine);
     NodePlan plan = PlanNode(options_, *machine);
-    std::random_device random;
     Result<std::unique_ptr<output::Writer>> writer = output::Writer::CreateNew(
-        *options_.dir, options_.dir->path(), [&] { return random(); }, &output_file_);
+        *options_.dir, options_.dir->path(), [] { return static_cast<uint32_t>(os::UniqueNumber()); }, &output_file_);
     if (!writer.ok()) return writer.status();
     char directory[4096];
     if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
@@ -124,7 +118,7 @@ class Agent {
                   .devices = static_cast<uint32_t>(node_.devices.size()),
                   .memory = node_.memory,
                   .topology = plan.summary,
-                  .incarnation = incarnation_ = NewIncarnation(),
+                  .incarnation = incarnation_ = os::UniqueNumber(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
                   .no_fabric = options_.no_fabric && fabric.empty(),

@@ -184,9 +184,7 @@ Status LocalFiles::PutAt(const Putting& putting, Duration* took) {
   os::FileSystem& fs = os::RealFileSystem();
   if (fs.Stat(putting.path).ok()) return {};
   if (!putting.object) return fs.WriteWhole(putting.path, putting.content, 0600);
-  uint64_t random = 0;
-  if (!os::RandomBytes(&random, sizeof random)) return Status(Code::kUnavailable, "no random bytes are to be had");
-  const std::string half = StrCat(putting.path, ".half-", HexDigits(random));
+  const std::string half = StrCat(putting.path, ".half-", HexDigits(os::UniqueNumber()));
   double begun = 0;
   {
     const std::lock_guard lock(mutex_);

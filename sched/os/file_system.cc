@@ -376,12 +376,9 @@ Status PosixFiles::RemoveTree(const std::string& path) {
 
 Result<std::string> PosixFiles::WriteTemporary(const Place& place, const std::string& path,
                                                std::string_view data, mode_t mode) {
-  // Unique over the nodes that share a directory, where a process number is not.
-  uint64_t unique = 0;
-  if (!RandomBytes(&unique, sizeof unique)) return Failed("write", path);
   size_t name = place.name.rfind('/') + 1;  // npos + 1 is 0
   std::string temporary =
-      StrCat(place.name.substr(0, name), ".", place.name.substr(name), ".", getpid(), ".", unique, ".tmp");
+      StrCat(place.name.substr(0, name), ".", place.name.substr(name), ".", getpid(), ".", UniqueNumber(), ".tmp");
   Fd fd = OpenFd(place.directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (!fd.ok()) return Failed("write", path);
   if (!WriteAll(fd.get(), data) || fsync(fd.get()) != 0) {

@@ -25,9 +25,7 @@ namespace {
 constexpr size_t kManyEntries = 16;
 
 std::string TemporaryName() {
-  uint64_t unique = 0;  // over the nodes that share the directory
-  if (!os::RandomBytes(&unique, sizeof unique)) unique = static_cast<uint64_t>(getpid());
-  return StrCat(".harrow-", unique, ".tmp");
+  return StrCat(".harrow-", os::UniqueNumber(), ".tmp");
 }
 
 /// Some file systems know no sync of a directory.

@@ -204,9 +204,10 @@ Status PmixPort::Start() {
   const Status started =
       made ? StartIn(&helper)
            : Status(Code::kExhausted, StrCat("cannot make ", helper.directory, ": ", strerror(error)));
-  if (started.ok()) return started;
-  if (made) RemoveFiles(helper);
-  helpers_.pop_back();
+  if (!started.ok()) {
+    if (made) RemoveFiles(helper);
+    helpers_.pop_back();
+  }
   return started;
 }
 

@@ -201,7 +201,7 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   streams_.CloseOwnEnds();
   pmi_socket_.CloseRanksEnd();
   starter_peak_kib_ = outcome.peak_kib;
-  if (outcome.pid > 0) return outcome.pid;
+  if (outcome.started()) return outcome.pid;
   const std::string& directory = task.profile->directory();
   switch (outcome.step) {
     case os::SpawnStep::kTooLate:  // or it is to be ended
@@ -239,7 +239,7 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
       --round;
       continue;
     }
-    if (outcome.pid > 0 || round == kMostRounds || ToEnd() || !MayPass(outcome.error)) return outcome;
+    if (outcome.started() || round == kMostRounds || ToEnd() || !MayPass(outcome.error)) return outcome;
     if (outcome.error == ENOENT) {  // no longer where it was found
       if (round > 1) return outcome;
       command_.Forget();

@@ -207,7 +207,7 @@ Status Keeper::Impl::StartChild(Child* child) {
     request.death_signal = SIGTERM;
   }
   const os::SpawnOutcome outcome = spawner.Spawn(request);
-  if (outcome.pid <= 0) {
+  if (!outcome.started()) {
     return Status(Code::kUnavailable, outcome.step == os::SpawnStep::kClone
                                           ? os::NoProcessText(outcome.error)
                                           : StrCat(argv[0], " ", argv[1],

@@ -49,7 +49,8 @@ struct SpawnRequest {
 enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec, kTooLate };
 
 struct SpawnOutcome {
-  int pid = -1;   // > 0: runs; the caller waits for it
+  bool started() const { return pid > 0; }
+  int pid = -1;   // where it has started: the caller waits for it
   int error = 0;  // errno of `step`
   SpawnStep step = SpawnStep::kNone;
   int64_t peak_kib = 0;  // what the kernel counts into the process's max RSS from before its exec (spawn.cc)

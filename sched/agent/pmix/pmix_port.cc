@@ -220,7 +220,7 @@ Status PmixPort::StartIn(Helper* helper) {
   const os::SpawnOutcome outcome =
       spawner_->Spawn({.program = program.c_str(), .argv = argv, .envp = environ, .stdin_fd = ends[1]});
   close(ends[1]);
-  if (outcome.pid < 0) {
+  if (!outcome.started()) {
     close(ends[0]);
     return Status(Code::kUnavailable, StrCat("cannot start ", program, ": ", strerror(outcome.error)));
   }

@@ -35,7 +35,7 @@ Status CriuTool::Try() const {
       {.program = argv[0], .argv = argv.data(), .envp = environ, .stdin_fd = nothing.get(), .stdout_fd = nothing.get(),
        .stderr_fd = says.get()});
   says = os::Fd();
-  if (outcome.pid <= 0) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
+  if (!outcome.started()) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
   std::string said;
   char text[512];
   for (ssize_t n; (n = read(heard.get(), text, sizeof text)) != 0;) {

@@ -2,10 +2,12 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "agent/local_watch.h"
 #include "agent/steps/gang.h"
 #include "base/text.h"
 #include "live/agent_fixture.h"
@@ -152,6 +154,24 @@ TEST_F(AgentSlots, ASlotHasNoDescriptorButItsOwn) {
   }
   EXPECT_EQ(slots, 2u);
   for (const int fd : opened) close(fd);
+}
+
+// --- what its tasks hold of its disk
+
+TEST_F(AgentSlots, WhoHoldsTheMostOfATooFullDiskIsEnded) {
+  Stop();
+  node_.local_limit = 1 << 20;
+  Restart();
+  LocalWatch watch(node_, os::RealClock(), *pool_);
+  const uint32_t small = Push(Shell("head -c 300000 /dev/zero > $TMPDIR/x; echo > small; while [ ! -e go ]; do sleep 0.05; done"));
+  ASSERT_TRUE(Eventually([&] { return File("small") == "\n"; }));
+  const TaskResult result = Run(Shell("head -c 900000 /dev/zero > $TMPDIR/x; sleep 300"));
+  EXPECT_EQ(result.end, End::kSignaled);
+  EXPECT_EQ(result.code, SIGKILL);
+  EXPECT_THAT(result.message, HasSubstr("its TMPDIR held the most"));
+  EXPECT_THAT(result.message, HasSubstr("more than the 1.0 MiB that the site allows"));
+  std::ofstream(scratch_.path() + "/go") << "x";
+  EXPECT_EQ(Wait(small).end, End::kExited) << "which held less";
 }
 
 // --- who ended it

@@ -504,10 +504,12 @@ std::optional<MemoryWatch::Host::Look> SlotPool::NextLook() {
 void SlotPool::MemorySeen(const Look& look, uint64_t bytes, Duration rest) {
   std::lock_guard lock(mutex_);
   // As long as they are there, nobody else has had their numbers.
-  for (const auto& [slot, process] : look.processes) {
-    if (slots_[slot]->signals.process.load() != process) bytes = 0;
-  }
-  Tell(agent::MemorySeen{look.slot, bytes, rest});
+  const bool all_there = std::all_of(look.processes.begin(), look.processes.end(), [this](const auto& seen) {
+    return slots_[seen.first]->signals.process.load() == seen.second;
+  });
+  agent::MemorySeen seen{.slot = look.slot, .rest = rest};
+  if (all_there) seen.bytes = bytes;
+  Tell(seen);
 }
 
 bool SlotPool::InterruptBlindWaits() {

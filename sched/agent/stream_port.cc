@@ -177,9 +177,7 @@ void StreamPort::Leave(AttemptId attempt) {
 
 Result<std::shared_ptr<stream::Log>> StreamPort::Write(AttemptId attempt) {
   if (!spool_) return no_spool_;
-  std::shared_ptr<stream::Log> log = spool_->Make(attempt);
-  OnLoop([this, attempt] { Changed(attempt); });
-  return log;
+  return spool_->Make(attempt);
 }
 
 Status StreamPort::Feed(AttemptId attempt, int pipe) {

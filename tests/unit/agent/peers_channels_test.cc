@@ -18,6 +18,9 @@ using testing::SizeIs;
 
 class PeersChannelsTest : public PeersTest {
  protected:
+  ~PeersChannelsTest() override {
+    for (const auto& by_hand : all_) by_hand->channel.reset();
+  }
   /// Of node 1 to node 2, with the byte that goes before.
   static std::string Hello(char first = '\0') {
     pb::PeerHello hello;
@@ -34,7 +37,7 @@ class PeersChannelsTest : public PeersTest {
     std::vector<std::string> heard{}, ends{};
   };
   std::shared_ptr<ByHand> Dial(const std::vector<std::string>& says) {
-    auto by_hand = std::make_shared<ByHand>();
+    auto by_hand = all_.emplace_back(std::make_shared<ByHand>());
     net_.Of("x").dial("at2", {}, [by_hand, says](Result<std::shared_ptr<wire::Channel>> channel) {
       by_hand->channel = *channel;
       for (const std::string& each : says) by_hand->channel->Send(each);
@@ -45,6 +48,9 @@ class PeersChannelsTest : public PeersTest {
     Run();
     return by_hand;
   }
+
+ private:
+  std::vector<std::shared_ptr<ByHand>> all_;  // each of their channels knows them
 };
 
 TEST_F(PeersChannelsTest, WhatIsSentHasAllItsBytes) {

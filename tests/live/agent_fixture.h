@@ -22,27 +22,11 @@
 #include "live/eventually.h"
 #include "os/file_system.h"
 #include "os/process.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 
 constexpr auto kGenerous = std::chrono::seconds(120);
-
-/// A directory that goes away with the test.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string path = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
-    path_ = mkdtemp(path.data());
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 using test::Eventually;
 
@@ -187,7 +171,7 @@ class SlotPoolTest : public testing::Test {
                ? *os::RealFileSystem().Read(scratch_.path() + "/" + name)
                : "";
   }
-  ScratchDirectory scratch_;
+  test::OwnDirectory scratch_;
   NodeContext node_;
   std::mutex mutex_;
   std::condition_variable changed_;

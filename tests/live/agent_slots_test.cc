@@ -11,6 +11,7 @@
 #include "agent/steps/gang.h"
 #include "base/text.h"
 #include "live/agent_fixture.h"
+#include "support/soft_limit.h"
 
 namespace harrow::agent {
 namespace {
@@ -20,25 +21,11 @@ using testing::HasSubstr;
 
 using AgentSlots = SlotPoolTest;
 
-/// The process's own is another until the end of this.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t soft) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = soft;
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  }
-  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
-  static rlim_t Soft() {
-    rlimit limit{};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur;
-  }
-
- private:
-  rlimit before_{};
-};
+rlim_t DescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
 
 // --- who is not taken in
 
@@ -107,18 +94,18 @@ TEST_F(AgentSlots, DevicesOfATaskAreDividedAmongItsRanks) {
 
 TEST_F(AgentSlots, OneDescriptorASlotIsMadeRoomForAndTasksHaveTheLimitOfBefore) {
   Stop();
-  const DescriptorLimit limit(100);
+  const test::SoftLimit limit(RLIMIT_NOFILE, 100);
   SetSlots(3);
-  EXPECT_EQ(DescriptorLimit::Soft(), 3u + 128);
+  EXPECT_EQ(DescriptorLimit(), 3u + 128);
   EXPECT_EQ(Output(Run(Shell("ulimit -Sn"))), "100\n");
 }
 
 TEST_F(AgentSlots, WhereThereIsRoomTheLimitStays) {
   Stop();
   for (const rlim_t enough : {2u + 128, 2u + 129}) {
-    const DescriptorLimit limit(enough);
+    const test::SoftLimit limit(RLIMIT_NOFILE, enough);
     SetSlots(2);
-    EXPECT_EQ(DescriptorLimit::Soft(), enough);
+    EXPECT_EQ(DescriptorLimit(), enough);
     EXPECT_EQ(Output(Run(Shell("ulimit -Sn"))), std::to_string(enough) + "\n");
     Stop();
   }

@@ -10,6 +10,7 @@
 
 #include "agent/stream_port.h"
 #include "live/agent_fixture.h"
+#include "support/soft_limit.h"
 #include "wire/attempt_id.h"
 #include "wire/harrow.pb.h"
 
@@ -232,14 +233,11 @@ TEST_F(AgentStreams, WhoIsQueuedAndToldThatAllIsGoneDoesNotBegin) {
 
 TEST_F(AgentStreams, AFullDiskFailsTheWriterInClearWords) {
   Renew(2);
-  struct rlimit limit {};
-  getrlimit(RLIMIT_FSIZE, &limit);
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = 1 << 20;
-  setrlimit(RLIMIT_FSIZE, &limit);
-  const TaskResult result = Run(Writer("trap '' PIPE; head -c 5000000 /dev/zero; exit 0"));
-  limit.rlim_cur = before;
-  setrlimit(RLIMIT_FSIZE, &limit);
+  TaskResult result;
+  {
+    const test::SoftLimit small(RLIMIT_FSIZE, 1 << 20);
+    result = Run(Writer("trap '' PIPE; head -c 5000000 /dev/zero; exit 0"));
+  }
   EXPECT_FALSE(Succeeded(result));
   EXPECT_THAT(result.message, HasSubstr("does not fit on the node's disk"));
   EXPECT_EQ(Files(), 0u);

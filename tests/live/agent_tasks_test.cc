@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <utility>
 
-#include "agent/steps/ranks.h"
 #include "live/agent_fixture.h"
 
 namespace harrow::agent {
@@ -607,33 +606,6 @@ TEST_F(AgentTasks, ATaskShowsThatItLivesAsLongAsOneOfItsRanksDoes) {
   }
   std::ofstream(scratch_.path() + "/go") << "x";
   EXPECT_EQ(Wait(task).end, End::kExited);
-}
-
-TEST_F(AgentTasks, RanksDoNotBeginWithAListThatFoundNoRoom) {
-  node_.rank_root = node_.tmp_root;
-  Ranks ranks(node_.rank_root, node_.rank_servers, 0, [] { return false; });
-  const LocalTask task = Shell("true", {.cores = 2, .ranks = 2, .mpi = Mpi::kNone});
-  const auto prepare = [&] {
-    const Core::Given given;
-    TaskResult result;
-    Launch launch{.task = task, .given = given, .variables = {}};
-    return ranks.Prepare(&launch, &result);
-  };
-  rlimit limit{};
-  getrlimit(RLIMIT_FSIZE, &limit);
-  const rlim_t most = std::exchange(limit.rlim_cur, 7);  // "test\nte"
-  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &limit);
-  const Status full = prepare();
-  limit.rlim_cur = most;
-  setrlimit(RLIMIT_FSIZE, &limit);
-  std::signal(SIGXFSZ, ignored);
-  EXPECT_EQ(full.code(), Code::kExhausted) << full.message();
-  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path() + "/tmp"));
-  EXPECT_TRUE(prepare().ok());
-  EXPECT_EQ(File("tmp/0-2/hosts"), "test\ntest\n");
-  TaskResult result;
-  ranks.Settle(task, &result);
 }
 
 TEST_F(AgentTasks, TasksEndWithTheirAgent) {

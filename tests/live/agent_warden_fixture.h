@@ -257,7 +257,7 @@ class WardenTest : public testing::Test {
   }
 
   std::string tmp_before_;
-  ScratchDirectory scratch_;
+  test::OwnDirectory scratch_;
   std::optional<HandServer> server_;
   pid_t warden_ = -1;
   uint32_t slots_ = 4;

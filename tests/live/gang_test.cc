@@ -281,7 +281,7 @@ class GangTest : public testing::Test {
     return text.ok() ? *text : "";
   }
 
-  ScratchDirectory scratch_;
+  test::OwnDirectory scratch_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, std::vector<std::string>> addresses_;  // of mutex_

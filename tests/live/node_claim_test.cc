@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/process.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 namespace {
@@ -195,7 +196,7 @@ TEST_F(NodeClaimTest, WhoAsksForLongerThanTheLimitIsNotWaitedFor) {
 }
 
 TEST_F(NodeClaimTest, WhatAnotherUserShowsIsNoMark) {
-  if (geteuid() != 0) return;  // only root can be another
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user (needs root)";
   StartOther([&] {
     if (setresuid(65534, 65534, 65534) != 0) _exit(1);
     memfd_create(serves_.c_str(), MFD_CLOEXEC);
@@ -205,9 +206,8 @@ TEST_F(NodeClaimTest, WhatAnotherUserShowsIsNoMark) {
 }
 
 TEST_F(NodeClaimTest, AFileOfThatNameIsNoMark) {
-  std::string path = (std::filesystem::temp_directory_path() / "harrow-claim-XXXXXX").string();
-  ASSERT_NE(mkdtemp(path.data()), nullptr);
-  const std::string file = path + "/memfd:" + serves_;
+  const test::OwnDirectory own;
+  const std::string file = own.path() + "/memfd:" + serves_;
   StartOther([&] {
     open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     unlink(file.c_str());
@@ -215,7 +215,6 @@ TEST_F(NodeClaimTest, AFileOfThatNameIsNoMark) {
   });
   NodeClaim claim(ThisRun(), "n1");
   EXPECT_TRUE(claim.Take(kLong, Leave));
-  std::filesystem::remove_all(path);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class NodeCommandsTest : public testing::Test {
     });
   }
 
-  ScratchDirectory scratch_;
+  test::OwnDirectory scratch_;
   NodeCommands run_;
   NodeOutput output_;
   Duration longest_{0};

@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "agent/pmix/pmix_port.h"
+#include "live/eventually.h"
 #include "os/clock.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 
@@ -37,15 +39,10 @@ inline std::set<pid_t> Children(pid_t parent) {
 /// A port, whose helpers are children of this process.
 class PmixPortFixture : public testing::Test {
  protected:
-  PmixPortFixture() {
-    char path[] = "/tmp/harrow-pmix-XXXXXX";
-    root_ = mkdtemp(path);
-  }
   ~PmixPortFixture() override {
     port_.reset();
     EXPECT_THAT(Helpers(), testing::IsEmpty());
     EXPECT_TRUE(std::filesystem::is_empty(root_)) << root_;
-    std::filesystem::remove_all(root_);
   }
 
   PmixPort::Hooks Hooks() {
@@ -69,8 +66,7 @@ class PmixPortFixture : public testing::Test {
   static std::set<pid_t> Helpers() { return Children(getpid()); }
   template <class F>
   void WaitUntil(F holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) usleep(10'000);
-    EXPECT_TRUE(holds());
+    EXPECT_TRUE(test::Eventually(holds));
   }
   void WaitForLoss(uint32_t task) {
     std::unique_lock lock(mutex_);
@@ -78,7 +74,8 @@ class PmixPortFixture : public testing::Test {
   }
 
   const RankServer::InVain never_ = [] { return false; };
-  std::string root_;
+  const test::OwnDirectory own_;
+  const std::string& root_ = own_.path();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<uint32_t> lost_;

@@ -75,15 +75,10 @@ class Program {
 /// A helper of its own, whose agent the test is.
 class PmixHelperFixture : public testing::Test {
  protected:
-  PmixHelperFixture() {
-    char path[] = "/tmp/harrow-pmix-XXXXXX";
-    root_ = mkdtemp(path);
-  }
   ~PmixHelperFixture() override {
     ranks_.clear();
     HangUp();
     helper_.reset();
-    std::filesystem::remove_all(root_);
   }
   void SetUp() override {
     if (std::string(HARROW_PMIX).empty()) GTEST_SKIP() << "harrow-pmix was not built (needs libpmix)";
@@ -217,7 +212,8 @@ class PmixHelperFixture : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::string root_;
+  const test::OwnDirectory own_;
+  const std::string& root_ = own_.path();
   int fd_ = -1;
   std::optional<wire::FrameReader> reader_;
   std::unique_ptr<Program> helper_;

@@ -583,9 +583,9 @@ TEST_F(PmixMessagesTest, WhereThereIsNoPlaceForItsFilesNoneIsStarted) {
   EXPECT_EQ(about.st_mode & 0777u, 0700u);
   port_.reset();
   Open();
-  std::filesystem::rename(root_, scratch_ + "/moved");
+  std::filesystem::rename(root_, scratch_.path() + "/moved");
   EXPECT_EQ(Add(3, 1).status().message(), "PMIx does not serve it: the directory " + root_ + " is gone");
-  std::filesystem::rename(scratch_ + "/moved", root_);
+  std::filesystem::rename(scratch_.path() + "/moved", root_);
   EXPECT_THAT(Helpers(), IsEmpty());
 }
 

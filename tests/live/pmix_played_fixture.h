@@ -133,9 +133,7 @@ inline bool IsOver(pid_t pid) {
 class PlayedHelpersFixture : public PmixPortFixture {
  protected:
   PlayedHelpersFixture() {
-    char path[] = "/tmp/harrow-pmix-XXXXXX";
-    scratch_ = mkdtemp(path);
-    program_ = scratch_ + "/helper";
+    program_ = scratch_.path() + "/helper";
     std::ofstream(program_) << "#!/bin/sh\necho \"$1 $2\" > $0.told\nexec cat $0.end\n";
     chmod(program_.c_str(), 0700);
     EXPECT_EQ(mkfifo((program_ + ".end").c_str(), 0600), 0);
@@ -144,7 +142,6 @@ class PlayedHelpersFixture : public PmixPortFixture {
   ~PlayedHelpersFixture() override {
     port_.reset();
     EndHelpers();
-    std::filesystem::remove_all(scratch_);
   }
 
   void Open(Gangs* gangs = nullptr, uint32_t most_ranks = 100) {
@@ -242,7 +239,8 @@ class PlayedHelpersFixture : public PmixPortFixture {
     return told;
   }
 
-  std::string scratch_, program_;
+  const test::OwnDirectory scratch_;
+  std::string program_;
   int end_ = -1;  // of a pipe from which helpers read nothing until it is closed
   PlayedClock clock_;
   std::atomic<bool> may_run_{true};

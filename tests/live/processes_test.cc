@@ -22,7 +22,6 @@ namespace harrow::os {
 namespace {
 
 using agent::Eventually;
-using agent::ScratchDirectory;
 using testing::Contains;
 using testing::Field;
 
@@ -48,7 +47,7 @@ class ProcessesTest : public testing::Test {
   }
   static bool Alive(pid_t pid) { return kill(pid, 0) == 0; }
 
-  ScratchDirectory scratch_;
+  test::OwnDirectory scratch_;
   Spawner spawner_;
 };
 

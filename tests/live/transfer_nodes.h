@@ -15,25 +15,9 @@
 
 #include "agent/transfers.h"
 #include "store/store.h"
+#include "support/own_directory.h"
 
 namespace harrow::test {
-
-/// A directory of the test's own, which goes with it.
-class OwnDirectory {
- public:
-  explicit OwnDirectory(const std::string& below = std::filesystem::temp_directory_path()) {
-    std::string name = below + "/harrow-test-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) abort();
-    path_ = name;
-  }
-  ~OwnDirectory() { std::filesystem::remove_all(path_); }
-  OwnDirectory(const OwnDirectory&) = delete;
-  OwnDirectory& operator=(const OwnDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline std::string RandomBytes(size_t size, uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -11,6 +11,7 @@
 
 #include "support/fake_store.h"
 #include "support/memory_file_system.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 namespace {
@@ -536,12 +537,6 @@ TEST_F(LocalFilesTest, WhatBeganBeforeItWasDroppedKeepsItAlsoWhereItEndsLast) {
 
 class CopiedOutTest : public LocalFilesTest {
  protected:
-  CopiedOutTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) abort();
-    top_ = name;
-  }
-  ~CopiedOutTest() override { std::filesystem::remove_all(top_); }
   std::string Path(const std::string& name) const { return top_ + "/" + name; }
   static std::string TextOf(const std::string& path) {
     std::ostringstream text;
@@ -557,7 +552,8 @@ class CopiedOutTest : public LocalFilesTest {
   void Done() {
     files_.Outside([] {});
   }
-  std::string top_;
+  const test::OwnDirectory own_;
+  const std::string& top_ = own_.path();
 };
 
 TEST_F(CopiedOutTest, WhatIsSavedIsCopiedAndTold) {

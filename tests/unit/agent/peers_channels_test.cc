@@ -228,18 +228,6 @@ TEST_F(PeersChannelsTest, WhoConnectsAgainWasGone) {
   EXPECT_EQ(loop_.timer_count(), 0u);
 }
 
-TEST_F(PeersChannelsTest, OfTwoThatDialAtOnceTheOtherChannelIsDropped) {
-  auto a = Make(1), b = Make(2);
-  Know(a, 2);
-  Know(b, 1);
-  Send(a, 2, "down");
-  Send(b, 1, "up");
-  Run();
-  ASSERT_THAT(net_.dialled, SizeIs(2));
-  EXPECT_TRUE(net_.dialled[1].listener.expired());
-  EXPECT_EQ(loop_.timer_count(), 0u);
-}
-
 TEST_F(PeersChannelsTest, AServiceThatThereIsNotIsNonsense) {
   for (const std::string& message : {std::string(), std::string(1, static_cast<char>(kServices)), std::string(1, '\0')}) {
     auto a = Make(1), b = Make(2);

@@ -49,8 +49,10 @@ TEST_F(PeersTest, WhereBothDialAtOnceOneChannelStays) {
   EXPECT_EQ(net_.dialled[0].address, "at2");
   EXPECT_FALSE(net_.dialled[0].dialler.expired()) << "that of the lower node";
   EXPECT_TRUE(net_.dialled[1].dialler.expired());
+  EXPECT_TRUE(net_.dialled[1].listener.expired());
   EXPECT_THAT(a->gone, IsEmpty());
   EXPECT_THAT(b->gone, IsEmpty());
+  EXPECT_EQ(loop_.timer_count(), 0u);
   loop_.Advance(seconds(100));
   EXPECT_THAT(net_.dialled, SizeIs(2));
 }

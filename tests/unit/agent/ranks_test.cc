@@ -153,12 +153,16 @@ TEST_F(RanksTest, ADirectoryThatCannotBeMadeSaysWhy) {
 TEST_F(RanksTest, AListThatFindsNoRoomKeepsThemFromBeingStarted) {
   SetGang({{.name = "n1"}, {.name = "n2"}}, 0);
   SetProfile({.cores = 2}, {{"SLURM_JOB_ID", "7"}});
-  const SmallFiles small(7);
-  const Status status = Prepare(step_);
-  EXPECT_EQ(status.code(), Code::kExhausted);
-  EXPECT_EQ(status.message(), "cannot write the list of its ranks' nodes, " + At("root/3-1") + "/hosts: No space left on device");
+  {
+    const SmallFiles small(7);
+    const Status status = Prepare(step_);
+    EXPECT_EQ(status.code(), Code::kExhausted);
+    EXPECT_EQ(status.message(), "cannot write the list of its ranks' nodes, " + At("root/3-1") + "/hosts: No space left on device");
+  }
   EXPECT_TRUE(NothingIsLeft());
   EXPECT_THAT(step_.TakeVariables(), IsEmpty());
+  EXPECT_TRUE(Prepare(step_).ok());
+  EXPECT_EQ(Text("root/3-2/hosts"), "n1\nn1\nn2\nn2\n");
 }
 
 // --- who serves them

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +11,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +18,8 @@
 
 #include "agent/steps/environment.h"
 #include "agent/steps/step.h"
+#include "support/own_directory.h"
+#include "support/soft_limit.h"
 
 namespace harrow::agent {
 
@@ -28,13 +28,6 @@ class OnDisk : public testing::Test {
  protected:
   OnDisk() {
     CountDescriptors();
-    std::string path = (std::filesystem::temp_directory_path() / "harrow-steps-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) abort();
-    top_ = std::filesystem::canonical(path).string();
-  }
-  ~OnDisk() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(top_, ignored);
   }
   /// Nothing was opened since the test began, or they were counted last, that is not closed again.
   void ExpectNoDescriptorMore() const { EXPECT_EQ(Descriptors(), descriptors_); }
@@ -73,7 +66,8 @@ class OnDisk : public testing::Test {
     return lstat(path.c_str(), &st) == 0 ? st.st_mode & 07777 : 0;
   }
 
-  std::string top_;
+  const test::OwnDirectory own_;
+  const std::string top_ = std::filesystem::canonical(own_.path()).string();
 
  private:
   static std::set<int> Descriptors() {
@@ -143,43 +137,7 @@ class OrdinaryRights {
   __user_cap_data_struct before_[2] = {};
 };
 
-/// As long as it lives, no file becomes longer.
-class SmallFiles {
- public:
-  explicit SmallFiles(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit small{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~SmallFiles() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, handler_);
-  }
-  SmallFiles(const SmallFiles&) = delete;
-  SmallFiles& operator=(const SmallFiles&) = delete;
-
- private:
-  rlimit before_{};
-  const sighandler_t handler_;
-};
-
-/// As long as it lives, so many descriptors can be opened, and no more.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int more) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit few = before_;
-    few.rlim_cur = 0;
-    for (; more >= 0; ++few.rlim_cur) more -= fcntl(static_cast<int>(few.rlim_cur), F_GETFD) < 0 ? 1 : 0;
-    --few.rlim_cur;  // the next one is one too many
-    setrlimit(RLIMIT_NOFILE, &few);
-  }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
+using test::FewDescriptors;
+using test::SmallFiles;
 
 }  // namespace harrow::agent

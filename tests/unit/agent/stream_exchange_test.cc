@@ -10,6 +10,7 @@
 #include "agent/stream_feeds.h"
 #include "support/fake_event_loop.h"
 #include "support/fake_peers.h"
+#include "support/own_directory.h"
 #include "wire/attempt_id.h"
 #include "wire/frame.h"
 
@@ -31,9 +32,7 @@ class StreamExchangeTest : public testing::Test {
     std::string data;
   };
   StreamExchangeTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
-    directory_ = mkdtemp(name.data());
-    spool_ = *stream::Spool::Open(directory_);
+    spool_ = *stream::Spool::Open(own_.path());
     exchange_.emplace(&loop_, spool_.get());
     feeds_.emplace(&loop_, spool_.get(), &*exchange_,
                    StreamFeeds::Hooks{.rewind = [this](AttemptId, const std::string& why) { rewound_.push_back(why); }});
@@ -46,7 +45,6 @@ class StreamExchangeTest : public testing::Test {
     exchange_.reset();
     spool_.reset();
     for (const int end : pipe_) close(end);
-    std::filesystem::remove_all(directory_);
   }
   static AttemptId Writer(uint32_t task) { return {TaskId(100 + task), 1}; }
   std::vector<Said> Sent() {
@@ -121,7 +119,7 @@ class StreamExchangeTest : public testing::Test {
 
   test::FakeEventLoop loop_;
   test::FakePeers peers_{&loop_, NodeId(0)};
-  std::string directory_;
+  test::OwnDirectory own_;
   std::unique_ptr<stream::Spool> spool_;
   std::optional<StreamExchange> exchange_;
   std::optional<StreamFeeds> feeds_;
@@ -306,7 +304,7 @@ TEST_F(StreamExchangeTest, WhatIsNotHereIsHopedForAWhile) {
 TEST_F(StreamExchangeTest, WhatCannotBeReadIsNotThere) {
   exchange_->Connect(&peers_);
   Write(Writer(1), "text");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(own_.path())) {
     if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 0);
   }
   Asks(5, Writer(1), 1000);

@@ -9,6 +9,7 @@
 
 #include "agent/stream_feeds.h"
 #include "support/fake_event_loop.h"
+#include "support/own_directory.h"
 #include "unit/agent/streams_fixture.h"
 
 namespace harrow::agent {
@@ -43,9 +44,7 @@ class FedFromAfarTest : public testing::Test {
   static constexpr AttemptId kReader{TaskId(1), 1};
   FedFromAfarTest() {
     signal(SIGPIPE, SIG_IGN);
-    std::string name = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
-    directory_ = mkdtemp(name.data());
-    spool_ = *stream::Spool::Open(directory_);
+    spool_ = *stream::Spool::Open(own_.path());
     feeds_.emplace(&loop_, spool_.get(), &fetch_,
                    StreamFeeds::Hooks{.rewind = [this](AttemptId, const std::string& why) { rewound_.push_back(why); }});
     feeds_->SetSelf(NodeId(0));
@@ -53,7 +52,6 @@ class FedFromAfarTest : public testing::Test {
   ~FedFromAfarTest() override {
     feeds_.reset();
     spool_.reset();
-    std::filesystem::remove_all(directory_);
   }
   static AttemptId Writer(uint32_t task, uint32_t number = 1) { return {TaskId(100 + task), number}; }
   static StreamSource Of(AttemptId writer, std::optional<uint32_t> node = 1, bool split = false) {
@@ -102,7 +100,7 @@ class FedFromAfarTest : public testing::Test {
 
   test::FakeEventLoop loop_;
   HeldFetch fetch_;
-  std::string directory_;
+  test::OwnDirectory own_;
   std::unique_ptr<stream::Spool> spool_;
   std::optional<StreamFeeds> feeds_;
   std::vector<std::string> rewound_;
@@ -455,7 +453,7 @@ TEST_F(FedFromHereTest, WhoHasClosedItsInputIsGivenNothing) {
 
 TEST_F(FedFromHereTest, WhoseOnlyLogHasBecomeShorterBeginsAnew) {
   Written(Writer(1), "lost");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(own_.path())) {
     if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 0);
   }
   Read({Of(Writer(1), 0)});

@@ -264,7 +264,7 @@ TEST_F(StreamsBetweenTest, WhoseLogCannotBeReadBeginsAnew) {
   Make(1);
   for (uint32_t w : {1, 2}) Begin(0, Writer(w));
   Write(0, Writer(1), "lost\n");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(agents_[0]->directory)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(agents_[0]->own.path())) {
     if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 0);
   }
   Read(0, ReaderId(1), {Of(Writer(1), 0), Of(Writer(2), 0)});

@@ -17,6 +17,7 @@
 #include "agent/stream_feeds.h"
 #include "support/fake_event_loop.h"
 #include "support/fake_peers.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 
@@ -25,7 +26,7 @@ inline constexpr StreamId kStream{3};
 class StreamsBetweenTest : public testing::Test {
  protected:
   struct Agent {
-    std::string directory{};
+    test::OwnDirectory own{};
     std::unique_ptr<stream::Spool> spool{};
     std::unique_ptr<test::FakePeers> peers{};
     std::optional<StreamExchange> exchange{};
@@ -49,7 +50,6 @@ class StreamsBetweenTest : public testing::Test {
       agent->feeds.reset();
       agent->exchange.reset();
       agent->spool.reset();
-      std::filesystem::remove_all(agent->directory);
     }
     for (const int end : pipe_) close(end);
   }
@@ -57,9 +57,7 @@ class StreamsBetweenTest : public testing::Test {
   void Make(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       Agent& agent = *agents_.emplace_back(std::make_unique<Agent>());
-      std::string name = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
-      agent.directory = mkdtemp(name.data());
-      auto spool = stream::Spool::Open(agent.directory);
+      auto spool = stream::Spool::Open(agent.own.path());
       ASSERT_TRUE(spool.ok());
       agent.spool = *std::move(spool);
       agent.peers = std::make_unique<test::FakePeers>(&loop_, NodeId(i));

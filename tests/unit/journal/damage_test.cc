@@ -12,6 +12,7 @@
 
 #include "journal/journal.h"
 #include "journal/store.h"
+#include "support/soft_limit.h"
 #include "unit/journal/journal_files.h"
 
 namespace harrow::journal {
@@ -334,26 +335,6 @@ TEST(JournalDamage, InterruptedClosingReadsWhole) {
   EXPECT_TRUE(dir.Contents() == whole);
 }
 
-/// Lets the process write no file beyond `bytes`, as a full disk would.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    before_handler_ = signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, before_handler_);
-  }
-
- private:
-  rlimit before_{};
-  sighandler_t before_handler_;
-};
-
 TEST(JournalFull, StopsCleanlyAndKeepsWhatItAcknowledged) {
   for (rlim_t limit : {rlim_t{100'000}, rlim_t{300'000}, rlim_t{301'777}}) {
     JournalDir dir;
@@ -378,7 +359,7 @@ TEST(JournalFull, StopsCleanlyAndKeepsWhatItAcknowledged) {
             failed = why;
             changed.notify_all();
           });
-      FileSizeLimit full(limit);
+      test::SmallFiles full(limit);
       for (int i = 0; i < 5000 && (i % 100 != 0 || (*journal)->Flush().ok()); ++i) {
         (*journal)->Add(wrote.attempts.emplace_back(make.Attempt()));
       }
@@ -408,7 +389,7 @@ TEST(JournalFull, NoRoomAtTheStartIsSaidByOpen) {
     JournalDir dir;
     Status opened;
     {
-      FileSizeLimit full(limit);
+      test::SmallFiles full(limit);
       opened = Journal::Open(dir.path(), {.run_id = "run"}).status();
     }
     EXPECT_EQ(opened.code(), Code::kExhausted) << limit << ": " << opened.message();

@@ -177,7 +177,9 @@ void StreamPort::Leave(AttemptId attempt) {
 
 Result<std::shared_ptr<stream::Log>> StreamPort::Write(AttemptId attempt) {
   if (!spool_) return no_spool_;
-  return spool_->Make(attempt);
+  std::shared_ptr<stream::Log> log = spool_->Make(attempt);
+  Grown(attempt);  // who has begun to read it has not found it, and would look again a second later
+  return log;
 }
 
 Status StreamPort::Feed(AttemptId attempt, int pipe) {

@@ -21,7 +21,7 @@ MOVES = 50 if LONG else 4
 STEPS, FIELDS = (10000, 6000) if LONG else (2000, 1200)  # so many that none is over before its moves are
 FAKE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else ""
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # the distribution's, which has numpy as a package
+PYTHON = "/usr/bin/python3"  # has the package numpy; and no script, which would be dumped, looks for it first
 
 # Counts in memory, and writes each step to a file that it has open all the time.
 COUNTER = """import os, sys, time
@@ -133,8 +133,8 @@ def test_real_programs_move(directory, program):
     write(f"{directory}/counter.py", COUNTER)
     write(f"{directory}/field.py", FIELD)
     # A program, one of many pages, and a shell with a pipe between two.
-    flow = (task("count", ["python3", "counter.py", f"{STEPS}", "count.out", "0.05"])
-            + task("pipe", f"python3 counter.py {STEPS} pipe.out 0.05 | cat; wc -l < pipe.out.steps"))
+    flow = (task("count", [PYTHON, "counter.py", f"{STEPS}", "count.out", "0.05"])
+            + task("pipe", f"{PYTHON} counter.py {STEPS} pipe.out 0.05 | cat; wc -l < pipe.out.steps"))
     names = ["count", "pipe"]
     numpy = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode == 0
     if numpy:
@@ -160,7 +160,7 @@ while not os.path.exists("finish"):
     time.sleep(0.05)
 print(sum(table) + sum(own))
 """)
-    write(f"{directory}/flow.toml", "".join(task(name, ["python3", "alike.py", name]) for name in names))
+    write(f"{directory}/flow.toml", "".join(task(name, [PYTHON, "alike.py", name]) for name in names))
 
 
 def bytes_of_images(directory):
@@ -175,7 +175,7 @@ def check_alike_tasks_end(directory, harrow, run, names):
     write(f"{directory}/finish", "")
     same(run.wait(120), 0, *lines_of(f"{directory}/harrow.out"))
     for name in names:
-        alone = subprocess.run(["python3", "alike.py", name], cwd=directory, capture_output=True, text=True, check=True).stdout
+        alone = subprocess.run([PYTHON, "alike.py", name], cwd=directory, capture_output=True, text=True, check=True).stdout
         same(harrow("logs", "--run-dir", "r", name, code=0).out, alone)
     same(glob.glob(f"{directory}/r/checkpoints/*"), [])
 
@@ -247,7 +247,7 @@ def test_real_what_is_written_after_an_image_is_written_over(directory, program)
     """The agent is killed again and again: what came after the last image is done once more, and lies in the file once."""
     steps = 1200 if LONG else 300
     write(f"{directory}/counter.py", COUNTER)
-    write(f"{directory}/flow.toml", task("count", ["python3", "counter.py", f"{steps}", "count.out", "0.02"], 'checkpoint_every = "700ms"'))
+    write(f"{directory}/flow.toml", task("count", [PYTHON, "counter.py", f"{steps}", "count.out", "0.02"], 'checkpoint_every = "700ms"'))
     seed = int(os.environ.get("HARROW_TEST_SEED", "0")) or random.randrange(1 << 30)
     print("seed", seed)
     draw = random.Random(seed)
@@ -303,7 +303,7 @@ while not os.path.exists("finish"):
 peer.sendall(b"well")
 open("said", "wb").write(other.recv(4))
 """)
-    write(f"{directory}/flow.toml", task("talk", ["python3", "connected.py"], 'checkpoint_time = "5s"'))
+    write(f"{directory}/flow.toml", task("talk", [PYTHON, "connected.py"], 'checkpoint_time = "5s"'))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
     wait_for(lambda: os.path.exists(f"{directory}/connected"))
@@ -329,7 +329,7 @@ def test_real_of_an_ordinary_user(directory, program):
 
 def run_with_fake(directory, program, how, more="", criu=FAKE):
     write(f"{directory}/counter.py", STATEFUL)
-    write(f"{directory}/flow.toml", task("count", ["python3", "counter.py", "2000", "count.out"], more))
+    write(f"{directory}/flow.toml", task("count", [PYTHON, "counter.py", "2000", "count.out"], more))
     harrow = Harrow(program, directory, {"FAKE_CRIU": how})
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", criu)
     wait_for(lambda: lines_of(f"{directory}/count.out.begins"))
@@ -525,7 +525,7 @@ while not os.path.exists("finish"):
         open("began", "w").close()
     time.sleep(0.002)
 """)
-    write(f"{directory}/flow.toml", task("x", ["python3", "shared.py"]))
+    write(f"{directory}/flow.toml", task("x", [PYTHON, "shared.py"]))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
     wait_for(lambda: os.path.exists(f"{directory}/began"))
@@ -552,7 +552,7 @@ def test_real_links_in_the_place_of_its_files_are_not_followed(directory, progra
     write(f"{directory}/counter.py", COUNTER)
     os.mkdir(f"{directory}/images")
     words = [os.path.abspath(program), "hold", "--criu", real_criu(), "--trouble", f"{directory}/trouble", "--signal", "40", "--status", "85"]
-    command = ["--", "python3", "counter.py", "2000", "count.out", "0.02"]
+    command = ["--", PYTHON, "counter.py", "2000", "count.out", "0.02"]
     held = subprocess.Popen([*words, "--images", "images", *command], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_for(lambda: len(lines_of(f"{directory}/count.out.steps")) > 5)
     held.send_signal(40)

@@ -2,6 +2,7 @@
 // FAKE_CRIU says what it does badly; what tests of the way between a task and CRIU need, where there is no CRIU.
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -63,6 +64,8 @@ void Dump(const pb::Request& request) {
   kill(request.opts().pid(), SIGSTOP);
   std::ofstream(images + "/command", std::ios::binary) << ReadAll(process + "/cmdline");
   std::ofstream(images + "/directory") << fs::read_symlink(process + "/cwd").native();
+  constexpr uint32_t kNoFiles[] = {0x54564319, 0x56303138};  // "an image", "of open files": none
+  std::ofstream(images + "/files.img", std::ios::binary).write(reinterpret_cast<const char*>(kNoFiles), sizeof kNoFiles);
   pb::Response notice;
   notice.set_type(pb::NOTIFY);
   notice.set_success(true);

@@ -64,7 +64,7 @@ class StreamPortTest : public testing::Test {
   void Write(std::string_view text) {
     ASSERT_EQ(write(from_writer_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
     ASSERT_EQ(*writer_.TakeFrom(from_writer_[0]), static_cast<int64_t>(text.size()));
-    port_->Grown(Writer().attempt_id());
+    if (log_->TakeWatch()) port_->Grown(Writer().attempt_id());
   }
   Status Feed() {
     port_->Join(Reader());
@@ -133,6 +133,13 @@ TEST_F(StreamPortTest, WhatOneWritesTheOtherReadsToItsEnd) {
   port_->Take(message);
   (void)Settle(Reader(), End::kExited);  // done after what was said before
   EXPECT_THAT(Written(), IsEmpty());
+}
+
+TEST_F(StreamPortTest, WhoBeginsBeforeItsWriterFindsItAsSoonAsItIsThere) {
+  ASSERT_TRUE(Feed().ok());
+  Begin();
+  (void)Settle(LocalTask(), End::kExited);  // done after what was said before
+  EXPECT_TRUE(log_->TakeWatch()) << "it would be looked for by a timer";
 }
 
 TEST_F(StreamPortTest, WhatAFailedAttemptWroteIsGone) {

@@ -214,6 +214,7 @@ void PeersImpl::Forget(NodeId id) {
   const bool told = node->up || !node->queue.empty();
   CancelTimers(*node);
   CloseChannels(*node);
+  node->queue.clear();
   if (told) TellGone(id, Status(Code::kUnavailable, StrCat("node ", id.value, " has left the run")));
 }
 

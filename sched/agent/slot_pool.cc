@@ -128,11 +128,14 @@ void SlotPool::RunSlot(uint32_t number) {
   if (!node_.slots[number].pus.empty()) os::PinThisThread(os::CpuMask(node_.slots[number].pus));
   OwnDescriptors(self.signals.wake_fd, node_.streams != nullptr ? node_.streams->wake_fd() : -1);
   const auto told = [this, number](const Event& event) {
+    bool to_be_watched = false;
     {
       std::lock_guard lock(mutex_);
+      to_be_watched = std::holds_alternative<ProcessStarted>(event) &&
+                      tasks_[core_.given(number)->tag].profile->spec().memory > 0;
       Tell(event, number);
     }
-    if (std::holds_alternative<ProcessStarted>(event)) memory_watch_->Wake();
+    if (to_be_watched) memory_watch_->Wake();
   };
   TaskRunner runner(number, node_, clock_, collector_, self.signals, told);
 

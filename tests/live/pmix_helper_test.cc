@@ -38,6 +38,12 @@ TEST_F(PmixHelperTest, EndsWithItsAgent) {
   SayBytes(unparsable);
   EXPECT_EQ(helper_->Wait(), 1);
   EXPECT_FALSE(Hear());
+  Start();
+  shutdown(fd_, SHUT_RD);
+  pb::ToPmix ping;
+  ping.set_ping(1);
+  Say(ping);
+  EXPECT_EQ(helper_->Wait(), 0) << "an answer that cannot be given";
 }
 
 TEST_F(PmixHelperTest, WithoutItsArgumentsItSaysWhoStartsIt) {

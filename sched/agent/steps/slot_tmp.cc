@@ -37,7 +37,7 @@ SlotTmp::SlotTmp(const TmpRoot& root, uint32_t slot)
 bool SlotTmp::Remove() {
   if (unlinkat(root_fd_.get(), name_.c_str(), 0) == 0 || errno == ENOENT) return true;
   const os::Fd fd(openat(root_fd_.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  return EmptyDirectory(fd.get()) && unlinkat(root_fd_.get(), name_.c_str(), AT_REMOVEDIR) == 0;
+  return fd.ok() && EmptyDirectory(fd.get()) && unlinkat(root_fd_.get(), name_.c_str(), AT_REMOVEDIR) == 0;
 }
 
 Status SlotTmp::Prepare(Launch* launch, TaskResult*) {

@@ -145,7 +145,7 @@ TmpRoot TmpRootAt(const std::string& path) {
 os::Fd OpenTmpRoot(const TmpRoot& root) {
   os::Fd fd(open(root.path.c_str(), O_PATH | kFlags));
   struct stat st {};
-  if (fstat(fd.get(), &st) == 0 && st.st_dev == root.device && st.st_ino == root.inode) return fd;
+  if (fd.ok() && fstat(fd.get(), &st) == 0 && st.st_dev == root.device && st.st_ino == root.inode) return fd;
   return os::Fd();
 }
 

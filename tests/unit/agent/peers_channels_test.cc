@@ -1,8 +1,10 @@
 // What agents do with channels of others that say something else than they should, and with what is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include "unit/agent/peers_fixture.h"
 
@@ -124,10 +126,15 @@ TEST_F(PeersChannelsTest, WhileAChannelIsMadeNoOtherIs) {
     Run();
   }
   EXPECT_THAT(net_.dialled, SizeIs(1));
+  auto owner = std::make_shared<int>();
+  const std::weak_ptr<int> queued = owner;
+  a->peers->SendBulk(NodeId(2), Service::kTransfers, "content", {.owner = std::exchange(owner, nullptr)});
   a->peers->HangUp(NodeId(2), Status(Code::kDamaged, "nonsense"));
+  EXPECT_FALSE(queued.expired());
   EXPECT_EQ(loop_.timer_count(), 1u) << "it is dialled again";
   a->peers->Forget(NodeId(2));
   EXPECT_EQ(loop_.timer_count(), 0u);
+  EXPECT_TRUE(queued.expired()) << "whoever dials holds no content";
   Send(a, 2, "two");
   loop_.Advance(seconds(10));
   EXPECT_THAT(net_.dialled, SizeIs(1)) << "nobody knows where it is";

@@ -132,6 +132,12 @@ TEST_F(SlotTmpTest, WhereThereCanBeNoneNoTaskIsStarted) {
   EXPECT_THAT(status.message(), HasSubstr("cannot make the temporary directory " + Slot() + ": "));
 }
 
+TEST_F(SlotTmpTest, WithoutDescriptorsItSaysWhyItDoesNotBegin) {
+  Write("root/3/file", "x");
+  const test::FewDescriptors one(1);
+  EXPECT_THAT(Prepare().message(), HasSubstr(Slot() + ": Too many open files"));
+}
+
 TEST_F(SlotTmpTest, WhatCannotBeRemovedIsNoTasksDirectory) {
   Write("root/3/file", "x");
   if (chown(Slot().c_str(), 65534, 65534) != 0) return;  // only root can make another's

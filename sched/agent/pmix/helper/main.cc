@@ -33,16 +33,17 @@ constexpr uint32_t kMostMessage = 64u << 20;
 constexpr int kFewestRounds = 4;  // of libpmix's thread, from a hang-up to the word of it
 constexpr int kMostRounds = 100;  // with a pause of 1 ms each: a child of the rank's may hold its connection
 
-/// Where the agent is gone there is nothing more to read either, which ends this program.
-void Send(const pb::FromPmix& message) {
+/// false: the agent is gone, or there is no memory for an answer that the agent would wait for; this program ends.
+bool Send(const pb::FromPmix& message) {
   std::string frame;
   wire::AppendFrame(message.SerializeAsString(), &frame);
   for (size_t sent = 0; sent < frame.size();) {
     const ssize_t n = send(kAgent, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
+    if (n <= 0) return false;
     sent += static_cast<size_t>(n);
   }
+  return true;
 }
 
 class Helper {
@@ -213,7 +214,7 @@ int Run(const std::string& directory, const std::string& node) {
       if (work.for_us.empty()) break;
       helper.TakeOwn(work.for_us);
     }
-    if (answer.ByteSizeLong() > 0) Send(answer);
+    if (answer.ByteSizeLong() > 0 && !Send(answer)) return 0;
   }
 }
 

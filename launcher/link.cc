@@ -165,8 +165,7 @@ int RunChild(std::vector<std::string> words) {
   if (error == EINTR) return 128 + first_signal;
   if (error != 0) return Fail(Status(Code::kInternal, StrCat(words[0], ": ", strerrordesc_np(error))));
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
   child = 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -322,8 +322,7 @@ Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vec
 
 bool WriteTo(int fd, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(write(fd, text.data(), text.size()));
     if (n < 0) {
       write_error = errno;
       return false;

@@ -109,8 +109,7 @@ class StoredInput {
     if (fd < 0) return failed("");
     path_ = path;
     char buffer[65536];
-    for (ssize_t got; (got = read(STDIN_FILENO, buffer, sizeof buffer)) != 0;) {
-      if (got < 0 && errno == EINTR) continue;
+    for (ssize_t got; (got = TEMP_FAILURE_RETRY(read(STDIN_FILENO, buffer, sizeof buffer))) != 0;) {
       if (got < 0 || !WriteTo(fd, {buffer, static_cast<size_t>(got)}))
         return failed(got < 0 ? "reading into " : "");
     }

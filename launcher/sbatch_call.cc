@@ -60,8 +60,7 @@ int Call(const std::vector<std::string>& words, const std::string& script,
   if (error != 0)
     return Fail(Status(Code::kUnavailable, StrCat("sbatch cannot be started: ", strerrordesc_np(error))));
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -51,7 +51,7 @@ bool ReadWhole(const std::string& path, char* block) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   ssize_t n;
-  while ((n = read(fd, block, kBlock)) > 0 || (n < 0 && errno == EINTR)) {
+  while ((n = TEMP_FAILURE_RETRY(read(fd, block, kBlock))) > 0) {
   }
   const int error = errno;
   close(fd);
@@ -66,8 +66,7 @@ bool WriteWhole(const std::string& path, uint64_t bytes, char* block) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return false;
   while (bytes > 0) {
-    const ssize_t n = write(fd, block, std::min<uint64_t>(bytes, kBlock));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(write(fd, block, std::min<uint64_t>(bytes, kBlock)));
     if (n <= 0) {
       const int error = errno;
       close(fd);

@@ -414,21 +414,15 @@ void StreamFeeds::LookAtPipes() {
 }
 
 StreamFeeds::Flow StreamFeeds::Flush(Feed& feed) {
-  const auto put = [&](const char* from, size_t size) -> ssize_t {
-    ssize_t n = 0;
-    while ((n = write(feed.pipe.get(), from, size)) < 0 && errno == EINTR) {
-    }
-    return n;
-  };
   while (feed.filling.count > 0 || feed.out_head < feed.out.size()) {
     ssize_t n = 0;
     if (feed.filling.count > 0) {
       const std::string fill(static_cast<size_t>(std::min<uint64_t>(feed.filling.count, 4096)),
                              feed.filling.byte);
-      n = put(fill.data(), fill.size());
+      n = TEMP_FAILURE_RETRY(write(feed.pipe.get(), fill.data(), fill.size()));
       if (n > 0) feed.filling.count -= static_cast<uint64_t>(n);
     } else {
-      n = put(feed.out.data() + feed.out_head, feed.out.size() - feed.out_head);
+      n = TEMP_FAILURE_RETRY(write(feed.pipe.get(), feed.out.data() + feed.out_head, feed.out.size() - feed.out_head));
       if (n > 0) feed.out_head += static_cast<size_t>(n);
     }
     if (n < 0) return errno == EAGAIN ? Flow::kFull : Flow::kClosed;
@@ -497,11 +491,8 @@ bool StreamFeeds::Splice(Feed& feed, Source& source, const stream::Range& range,
     return false;
   }
   off64_t at = range.offset;
-  ssize_t n = 0;
-  while ((n = splice((*reader)->fd(), &at, feed.pipe.get(), nullptr, static_cast<size_t>(range.bytes),
-                     SPLICE_F_MOVE | SPLICE_F_NONBLOCK)) < 0 &&
-         errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(splice((*reader)->fd(), &at, feed.pipe.get(), nullptr, static_cast<size_t>(range.bytes),
+                                            SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
   if (n > 0) {
     source.cursor->Advance(n);
     source.given += n;

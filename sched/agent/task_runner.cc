@@ -33,6 +33,7 @@
 
 #include "base/text.h"
 #include "os/in_batches.h"
+#include "os/posix_files.h"
 #include "os/process.h"
 
 namespace harrow::agent {
@@ -56,20 +57,6 @@ constexpr size_t kStepsOfAttempt = 5;  // the first of them; the others are of e
 Duration FromTimeval(const timeval& t) {
   return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
 }
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 /// Another try may succeed: a program that is being written by somebody, no process or memory to be had just
 /// now.
@@ -350,7 +337,7 @@ void TaskRunner::CarryOut(pid_t pid) {
 void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   const ProfileSpec& spec = task.profile->spec();
   const os::InBatches batches(streams_.keeps_log());
-  const OwnedFd pidfd(os::OpenPidfd(pid));
+  const os::Fd pidfd(os::OpenPidfd(pid));
   const Duration start = started_;
   Duration report = start + kReportStarted;
   if (spec.time_limit > Duration(0)) report = std::min(report, start + spec.time_limit);
@@ -609,8 +596,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   EndThoseThatLeftTheGroup();
   streams_.CloseAll();
   signals_.process.store(0);
-  while (!ended.reaped && wait4(pid, &ended.status, 0, &ended.usage) < 0 && errno == EINTR) {
-  }
+  if (!ended.reaped) (void)TEMP_FAILURE_RETRY(wait4(pid, &ended.status, 0, &ended.usage));
   expect_short_ = ran < kShort && streams_.kept() < kSaysLittle;
   const bool signaled = WIFSIGNALED(ended.status);
   result.code = signaled ? WTERMSIG(ended.status) : WEXITSTATUS(ended.status);

@@ -52,8 +52,7 @@ bool ReadBoth(std::array<int, 2> fds, std::array<std::string, 2>* texts, Duratio
     if (n < 0 && errno != EINTR) return false;
     for (size_t i = 0; n > 0 && i < polled.size(); ++i) {
       if (polled[i].fd < 0 || polled[i].revents == 0) continue;
-      ssize_t got = read(polled[i].fd, buffer, sizeof buffer);
-      if (got < 0 && errno == EINTR) continue;
+      ssize_t got = TEMP_FAILURE_RETRY(read(polled[i].fd, buffer, sizeof buffer));
       if (got <= 0) {
         polled[i].fd = -1;
         continue;
@@ -69,8 +68,7 @@ bool ReadBoth(std::array<int, 2> fds, std::array<std::string, 2>* texts, Duratio
 int FileOf(std::string_view text) {
   const int fd = memfd_create("harrow-input", MFD_CLOEXEC);
   while (fd >= 0 && !text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = TEMP_FAILURE_RETRY(write(fd, text.data(), text.size()));
     if (written <= 0) break;
     text.remove_prefix(static_cast<size_t>(written));
   }

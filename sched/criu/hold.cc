@@ -61,9 +61,7 @@ struct Ended {
 bool EndsWithin(pid_t pid, int limit_ms) {
   const os::Fd ended(os::OpenPidfd(pid));
   pollfd wait{ended.get(), POLLIN, 0};
-  int ready;
-  while ((ready = poll(&wait, 1, limit_ms)) < 0 && errno == EINTR) {
-  }
+  const auto ready = TEMP_FAILURE_RETRY(poll(&wait, 1, limit_ms));
   return ready != 0;
 }
 
@@ -445,8 +443,7 @@ int Hold(const HoldOptions& options) {
     if (wait[0].revents == 0) continue;
     const bool told = recv(ours.get(), &ended, sizeof ended, 0) == static_cast<ssize_t>(sizeof ended);
     int of_init = 0;
-    while (waitpid(init, &of_init, 0) < 0 && errno == EINTR) {
-    }
+    (void)TEMP_FAILURE_RETRY(waitpid(init, &of_init, 0));
     if (!told) return ExitAs(of_init);
     return ended.image ? options.status : ExitAs(ended.wait_status);
   }
@@ -458,8 +455,7 @@ namespace {
 int WaitStatusOf(pid_t pid, int limit_ms) {
   if (!EndsWithin(pid, limit_ms)) kill(pid, SIGKILL);
   int wait_status = 0;
-  while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, &wait_status, 0));
   return wait_status;
 }
 

@@ -163,16 +163,12 @@ Status Call::Say(const pb::Request& request) {
 Result<pb::Response> Call::Hear() {
   std::string text(kMostAnswer, '\0');
   pollfd wait{ours_.get(), POLLIN, 0};
-  int ready;
-  while ((ready = poll(&wait, 1, limit_ms_)) < 0 && errno == EINTR) {
-  }
+  const auto ready = TEMP_FAILURE_RETRY(poll(&wait, 1, limit_ms_));
   if (ready == 0) {
     kill(pid_, SIGKILL);
     return Trouble(StrCat("CRIU did not answer within ", FormatDuration(std::chrono::milliseconds(limit_ms_)), ", and was killed"));
   }
-  ssize_t n;
-  while ((n = recv(ours_.get(), text.data(), text.size(), 0)) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(recv(ours_.get(), text.data(), text.size(), 0));
   if (n <= 0) return Trouble("CRIU ended without an answer");
   pb::Response response;
   if (!response.ParseFromArray(text.data(), static_cast<int>(n))) return Trouble("CRIU's answer cannot be read: it is none of version 4");
@@ -182,8 +178,7 @@ Result<pb::Response> Call::Hear() {
 void Call::End() {
   ours_ = os::Fd();  // it ends with that
   if (pid_ > 0) {
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    (void)TEMP_FAILURE_RETRY(waitpid(pid_, nullptr, 0));
   }
   pid_ = -1;
 }

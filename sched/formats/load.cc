@@ -26,8 +26,7 @@ Result<std::string> ReadStandardInput(uint64_t limit) {
   size_t size = 0;
   while (size < limit) {
     text.resize(std::min<uint64_t>(limit, std::max<uint64_t>(size * 2, 65536)));
-    const ssize_t n = read(STDIN_FILENO, text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(read(STDIN_FILENO, text.data() + size, text.size() - size));
     if (n < 0) return Status(Code::kInvalid, StrCat("cannot read standard input: ", strerror(errno)));
     if (n == 0) break;
     size += static_cast<size_t>(n);

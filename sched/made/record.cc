@@ -88,9 +88,7 @@ std::string EntryOf(uint32_t kind, uint32_t task, uint32_t attempt, int64_t time
 
 bool WriteAllOf(int fd, std::string_view data) {
   // One write: entries of several slots must not mix.
-  ssize_t n;
-  while ((n = write(fd, data.data(), data.size())) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(write(fd, data.data(), data.size()));
   return n == static_cast<ssize_t>(data.size());
 }
 

@@ -75,8 +75,7 @@ template <class Use>
 Status ReadBlocks(const std::string& path, int fd, const Use& use) {
   std::string block(kBlock, '\0');
   while (true) {
-    const ssize_t n = read(fd, block.data(), block.size());
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(read(fd, block.data(), block.size()));
     if (n < 0) return FileError(path, errno);
     if (n == 0) return {};
     HARROW_RETURN_IF_ERROR(use(std::string_view(block.data(), static_cast<size_t>(n))));
@@ -92,8 +91,7 @@ Status ReadText(const std::string& path, int fd, std::string* text) {
 
 Status WriteAllTo(const std::string& path, int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(write(fd, bytes.data(), bytes.size()));
     if (n < 0) return FileError(path, errno);
     bytes.remove_prefix(static_cast<size_t>(n));
   }

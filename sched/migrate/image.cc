@@ -92,8 +92,7 @@ Result<Image> ReadImage(pid_t pid) {
     const size_t at = image.bytes.size();
     image.bytes.resize(at + region.size());
     for (uint64_t done = 0; done < region.size();) {
-      const ssize_t n = pread(fd.get(), image.bytes.data() + at + done, region.size() - done, static_cast<off_t>(region.begin + done));
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = TEMP_FAILURE_RETRY(pread(fd.get(), image.bytes.data() + at + done, region.size() - done, static_cast<off_t>(region.begin + done)));
       // One page of it may not be there: what is behind it may.
       done += n > 0 ? static_cast<uint64_t>(n) : kPage - done % kPage;
     }

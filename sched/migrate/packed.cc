@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -182,8 +183,7 @@ std::optional<PackIndex> IndexOf(std::string_view text, int format) {
 /// So many bytes from there, as the file has been that long.
 Status ReadAt(const std::string& path, int fd, uint64_t offset, char* to, size_t size) {
   for (size_t have = 0; have < size;) {
-    const ssize_t n = pread(fd, to + have, size - have, static_cast<off_t>(offset + have));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pread(fd, to + have, size - have, static_cast<off_t>(offset + have)));
     if (n < 0) return FileError(path, errno);
     if (n == 0) return NotAsWritten(path);
     have += static_cast<size_t>(n);
@@ -242,8 +242,7 @@ Result<os::Fd> WriteIndex(const std::string& path, const PackIndex& index) {
 Status ReadUpTo(const std::string& path, int fd, uint64_t offset, char* to, size_t size, size_t* got) {
   *got = 0;
   while (*got < size) {
-    const ssize_t n = pread(fd, to + *got, size - *got, static_cast<off_t>(offset + *got));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pread(fd, to + *got, size - *got, static_cast<off_t>(offset + *got)));
     if (n < 0) return FileError(path, errno);
     if (n == 0) break;
     *got += static_cast<size_t>(n);

@@ -42,8 +42,7 @@ Status SegmentAccess::Gather(RunCursor* cursor, std::byte* out, std::int64_t byt
   while (bytes > 0) {
     const std::int64_t some = std::min(bytes, cursor->length());
     const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
-    const auto got = pread(segment_->file(), out, static_cast<std::size_t>(some), at);
-    if (got < 0 && errno == EINTR) continue;
+    const auto got = TEMP_FAILURE_RETRY(pread(segment_->file(), out, static_cast<std::size_t>(some), at));
     if (got <= 0) return FileError("cannot read", got == 0 ? ENODATA : errno, cursor, bytes);
     cursor->Skip(got);
     out += got;
@@ -60,8 +59,7 @@ Status SegmentAccess::Scatter(RunCursor* cursor, const std::byte* in, std::int64
   while (bytes > 0) {
     const std::int64_t some = std::min(bytes, cursor->length());
     const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
-    const auto put = pwrite(segment_->file(), in, static_cast<std::size_t>(some), at);
-    if (put < 0 && errno == EINTR) continue;
+    const auto put = TEMP_FAILURE_RETRY(pwrite(segment_->file(), in, static_cast<std::size_t>(some), at));
     if (put <= 0) return FileError("cannot write", errno, cursor, bytes);
     cursor->Skip(put);
     in += put;

@@ -312,9 +312,8 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
     for (iovec& to : local) {
       for (std::size_t done = 0; done < to.iov_len;) {
         const std::size_t bytes = std::min(to.iov_len - done, remote[r].iov_len - used);
-        const auto got = pread(file, static_cast<std::byte*>(to.iov_base) + done, bytes,
-                               static_cast<off_t>(reinterpret_cast<std::size_t>(remote[r].iov_base) + used));
-        if (got < 0 && errno == EINTR) continue;
+        const auto got = TEMP_FAILURE_RETRY(pread(file, static_cast<std::byte*>(to.iov_base) + done, bytes,
+                                                  static_cast<off_t>(reinterpret_cast<std::size_t>(remote[r].iov_base) + used)));
         if (got <= 0) {
           const Status s = failed(got == 0 ? ENODATA : errno);
           close(file);

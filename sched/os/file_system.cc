@@ -53,17 +53,12 @@ Status Failed(std::string_view what, const std::string& path) {
 }
 
 Fd OpenFd(int directory, const char* path, int flags, mode_t mode = 0) {
-  int fd;
-  do {
-    fd = openat(directory, path, flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return Fd(fd);
+  return Fd(static_cast<int>(TEMP_FAILURE_RETRY(openat(directory, path, flags | O_CLOEXEC, mode))));
 }
 
 bool WriteAll(int fd, std::string_view data) {
   while (!data.empty()) {
-    ssize_t n = write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
+    ssize_t n = TEMP_FAILURE_RETRY(write(fd, data.data(), data.size()));
     if (n < 0) return false;
     data.remove_prefix(static_cast<size_t>(n));
   }
@@ -87,11 +82,11 @@ Result<std::string> ReadFd(int fd, const std::string& path, uint64_t offset, uin
     size_t want = static_cast<size_t>(
         std::min<uint64_t>(limit - have, std::max<size_t>(room - std::min(room, have), 4096)));
     out.resize(have + want);
-    ssize_t n = S_ISREG(st.st_mode) ? pread(fd, out.data() + have, want, static_cast<off_t>(offset + have))
-                                    : read(fd, out.data() + have, want);
-    if (n < 0 && errno == EINTR) n = -2;
-    out.resize(have + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-    if (n == -1) return Failed("read", path);
+    const bool seekable = S_ISREG(st.st_mode);
+    const ssize_t n = TEMP_FAILURE_RETRY(seekable ? pread(fd, out.data() + have, want, static_cast<off_t>(offset + have))
+                                                  : read(fd, out.data() + have, want));
+    if (n < 0) return Failed("read", path);
+    out.resize(have + static_cast<size_t>(n));
     if (n == 0) break;
   }
   return out;

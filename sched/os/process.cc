@@ -42,10 +42,7 @@ std::string ReadProc(const std::string& path) {
   if (fd < 0) return {};
   std::string out;
   char buffer[4096];
-  ssize_t n;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) out.append(buffer, static_cast<size_t>(n));
-  }
+  for (ssize_t n; (n = TEMP_FAILURE_RETRY(read(fd, buffer, sizeof buffer))) > 0;) out.append(buffer, static_cast<size_t>(n));
   close(fd);
   return out;
 }
@@ -108,8 +105,7 @@ std::vector<Process> Below(const Process& root, std::span<const pid_t> except) {
 bool Reap(std::span<const pid_t> except) {
   if (except.empty()) {
     while (true) {
-      pid_t pid = waitpid(-1, nullptr, WNOHANG);
-      if (pid < 0 && errno == EINTR) continue;
+      const auto pid = TEMP_FAILURE_RETRY(waitpid(-1, nullptr, WNOHANG));
       if (pid <= 0) return pid < 0;
     }
   }
@@ -207,9 +203,7 @@ int SignalDescriptor(std::span<const int> signals) {
 
 int ReadSignal(int fd) {
   signalfd_siginfo info{};
-  ssize_t n;
-  while ((n = read(fd, &info, sizeof info)) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(read(fd, &info, sizeof info));
   return n == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
@@ -328,9 +322,7 @@ namespace {
 ssize_t ReadSmall(const char* path, std::span<char> buffer) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
-  ssize_t n;
-  while ((n = read(fd, buffer.data(), buffer.size())) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(read(fd, buffer.data(), buffer.size()));
   close(fd);
   return n;
 }

@@ -1,6 +1,5 @@
 #include "os/random.h"
 
-#include <cerrno>
 #include <chrono>
 #include <sys/random.h>
 #include <sys/types.h>
@@ -11,8 +10,7 @@ namespace harrow::os {
 bool RandomBytes(void* bytes, size_t size) {
   auto* at = static_cast<char*>(bytes);
   while (size > 0) {
-    const ssize_t got = getrandom(at, size, 0);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = TEMP_FAILURE_RETRY(getrandom(at, size, 0));
     if (got <= 0) return false;
     at += got;
     size -= static_cast<size_t>(got);

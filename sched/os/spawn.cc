@@ -165,8 +165,7 @@ SpawnOutcome Spawner::SpawnOnce(const SpawnRequest& request) {
   int pid = clone(Child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, &context);
   if (pid < 0) return {.pid = -1, .error = errno, .step = SpawnStep::kClone};
   if (context.step == SpawnStep::kNone) return {.pid = pid, .peak_kib = context.peak_kib};
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid, nullptr, 0));
   return {.pid = -1, .error = context.error, .step = context.step};
 }
 

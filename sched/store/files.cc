@@ -69,11 +69,7 @@ Status Failed(std::string_view what, std::string_view path, int error, int disk)
 }
 
 Fd OpenAt(int directory, const char* name, int flags, mode_t mode) {
-  int fd;
-  do {
-    fd = openat(directory, name, flags | O_CLOEXEC, mode);
-  } while (fd < 0 && errno == EINTR);
-  return Fd(fd);
+  return Fd(static_cast<int>(TEMP_FAILURE_RETRY(openat(directory, name, flags | O_CLOEXEC, mode))));
 }
 
 Fd Duplicate(int fd) {
@@ -82,8 +78,7 @@ Fd Duplicate(int fd) {
 
 bool WriteAt(int fd, int64_t offset, std::string_view data) {
   while (!data.empty()) {
-    const ssize_t n = pwrite(fd, data.data(), data.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, data.data(), data.size(), offset));
     if (n < 0) return false;
     data.remove_prefix(static_cast<size_t>(n));
     offset += n;
@@ -98,8 +93,7 @@ Result<std::string> ReadAll(int fd, std::string_view path, size_t limit) {
   out.resize(std::min(limit, static_cast<size_t>(std::max<off_t>(info.st_size, 0))));
   size_t have = 0;
   while (have < out.size()) {
-    const ssize_t n = pread(fd, out.data() + have, out.size() - have, static_cast<off_t>(have));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pread(fd, out.data() + have, out.size() - have, static_cast<off_t>(have)));
     if (n < 0) return Failed("read", path);
     if (n == 0) break;
     have += static_cast<size_t>(n);
@@ -112,8 +106,7 @@ Copied ReadThrough(int from, int64_t offset, Hasher* hasher, int to) {
   Copied done;
   char* block = Block();
   for (;;) {
-    const ssize_t n = pread(from, block, kBlock, offset + done.bytes);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pread(from, block, kBlock, offset + done.bytes));
     if (n < 0) done.read_error = errno;
     if (n <= 0) return done;
     const size_t size = static_cast<size_t>(n);
@@ -130,8 +123,7 @@ Copied CopyWhole(int from, int to, int64_t bytes) {
   constexpr size_t kAtOnce = 64u << 20;
   loff_t in = 0, out = 0;
   while (in < bytes) {
-    const ssize_t n = copy_file_range(from, &in, to, &out, kAtOnce, 0);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(copy_file_range(from, &in, to, &out, kAtOnce, 0));
     if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) {
       return {.bytes = in, .read_error = 0, .write_error = errno};
     }

@@ -39,10 +39,7 @@ Status LogWriter::Open(Log* log) {
 Result<int64_t> LogWriter::TakeFrom(int pipe) {
   if (!splices_) return Copy(pipe);
   off64_t at = log_->length_.load(std::memory_order_relaxed);
-  ssize_t n = 0;
-  while ((n = splice(pipe, nullptr, file_.get(), &at, kTake, SPLICE_F_MOVE | SPLICE_F_NONBLOCK)) < 0 &&
-         errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(splice(pipe, nullptr, file_.get(), &at, kTake, SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
   if (n < 0 && errno == EAGAIN) return Status(Code::kUnavailable, "nothing is there");
   if (n < 0 && (errno == EINVAL || errno == ENOSYS)) {
     splices_ = false;
@@ -56,15 +53,12 @@ Result<int64_t> LogWriter::TakeFrom(int pipe) {
 /// Waits where nothing is there: to be called when something is.
 Result<int64_t> LogWriter::Copy(int pipe) {
   char buffer[kCopy];
-  ssize_t n = 0;
-  while ((n = read(pipe, buffer, sizeof buffer)) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(read(pipe, buffer, sizeof buffer));
   if (n < 0 && errno == EAGAIN) return Status(Code::kUnavailable, "nothing is there");
   if (n < 0) return CannotKeep(errno);
   const int64_t at = log_->length_.load(std::memory_order_relaxed);
   for (ssize_t done = 0; done < n;) {
-    const ssize_t m = pwrite(file_.get(), buffer + done, static_cast<size_t>(n - done), at + done);
-    if (m < 0 && errno == EINTR) continue;
+    const ssize_t m = TEMP_FAILURE_RETRY(pwrite(file_.get(), buffer + done, static_cast<size_t>(n - done), at + done));
     if (m <= 0) return CannotKeep(m < 0 ? errno : ENOSPC);
     done += m;
   }
@@ -74,8 +68,7 @@ Result<int64_t> LogWriter::Copy(int pipe) {
 
 Status ReadAll(int fd, int64_t offset, char* to, size_t size) {
   for (size_t done = 0; done < size;) {
-    const ssize_t n = pread(fd, to + done, size - done, offset + static_cast<int64_t>(done));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(pread(fd, to + done, size - done, offset + static_cast<int64_t>(done)));
     if (n <= 0) {
       return Status(Code::kDamaged, StrCat("what was written to streams cannot be read again: ",
                                            n < 0 ? strerror(errno) : "the file has become shorter"));

@@ -254,8 +254,7 @@ void PmixPort::GiveOut() {
 
 bool PmixPort::SendWhatWaits(Helper* helper) {
   while (!helper->to_send.empty()) {
-    const ssize_t n = send(helper->fd, helper->to_send.data(), helper->to_send.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(send(helper->fd, helper->to_send.data(), helper->to_send.size(), MSG_NOSIGNAL));
     if (n < 0) return errno == EAGAIN;
     helper->to_send.erase(0, static_cast<size_t>(n));
   }
@@ -267,8 +266,7 @@ bool PmixPort::SendWhatWaits(Helper* helper) {
 bool PmixPort::Receive(Helper* helper) {
   char buffer[65536];
   while (true) {
-    const ssize_t n = read(helper->fd, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(read(helper->fd, buffer, sizeof buffer));
     if (n < 0) return errno == EAGAIN;
     if (n == 0) return false;
     helper->reader.buffer()->append(buffer, static_cast<size_t>(n));
@@ -389,8 +387,7 @@ void PmixPort::RemoveFiles(const Helper& helper) {
 void PmixPort::Bury(std::list<Helper>::iterator helper, std::vector<AttemptId>* lost, std::string* why) {
   kill(helper->pid, SIGKILL);
   int status = 0;
-  while (waitpid(helper->pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(helper->pid, &status, 0));
   close(helper->fd);
   RemoveFiles(*helper);
   // As the dynamic linker does without libpmix, or libpmix itself.
@@ -459,8 +456,7 @@ void PmixPort::Run() {
   }
   for (Helper& helper : helpers_) {
     kill(helper.pid, SIGKILL);
-    while (waitpid(helper.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    (void)TEMP_FAILURE_RETRY(waitpid(helper.pid, nullptr, 0));
     close(helper.fd);
     RemoveFiles(helper);
   }

@@ -1,7 +1,6 @@
 #include "agent/steps/capture.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -42,12 +41,8 @@ void CapturedStream::CloseAll() {
 
 void CapturedStream::TakeIn(short revents) {
   if (revents == 0) return;
-  ssize_t n = 0;
   char buffer[kHandOnBytes];
-  if ((revents & POLLIN) != 0) {
-    while ((n = read(read_fd_.get(), buffer, sizeof buffer)) < 0 && errno == EINTR) {
-    }
-  }
+  const ssize_t n = (revents & POLLIN) != 0 ? TEMP_FAILURE_RETRY(read(read_fd_.get(), buffer, sizeof buffer)) : 0;
   if (n <= 0) {
     read_fd_ = os::Fd();
     return;

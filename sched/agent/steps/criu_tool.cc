@@ -38,16 +38,9 @@ Status CriuTool::Try() const {
   if (!outcome.started()) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
   std::string said;
   char text[512];
-  for (ssize_t n; (n = read(heard.get(), text, sizeof text)) != 0;) {
-    if (n > 0) {
-      said.append(text, static_cast<size_t>(n));
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
+  for (ssize_t n; (n = TEMP_FAILURE_RETRY(read(heard.get(), text, sizeof text))) > 0;) said.append(text, static_cast<size_t>(n));
   int wait_status = 0;
-  while (waitpid(outcome.pid, &wait_status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(outcome.pid, &wait_status, 0));
   if (wait_status == 0) return {};
   constexpr std::string_view kHead = "harrow: ";
   if (said.starts_with(kHead)) said.erase(0, kHead.size());

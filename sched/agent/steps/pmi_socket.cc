@@ -55,8 +55,7 @@ void PmiSocket::HearLastWords() {
 void PmiSocket::Talk() {
   char buffer[kPiece];
   for (int piece = 0; own_.ok() && unsent_.empty() && piece < kMostPieces; ++piece) {
-    const ssize_t n = recv(own_.get(), buffer, sizeof buffer, 0);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(recv(own_.get(), buffer, sizeof buffer, 0));
     if (n < 0 && errno == EAGAIN) break;
     const std::string_view said(buffer, n > 0 ? static_cast<size_t>(n) : 0);
     if (!server_->Hear(attempt_, rank_, said) || said.empty()) HangUp();
@@ -64,8 +63,7 @@ void PmiSocket::Talk() {
   if (!own_.ok()) return;
   unsent_ += server_->TakeAnswers(attempt_, rank_);
   while (!unsent_.empty()) {
-    const ssize_t n = send(own_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(send(own_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL));
     if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) return unsent_.clear();  // it is gone, and the next look tells
     unsent_.erase(0, static_cast<size_t>(n));

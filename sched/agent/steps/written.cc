@@ -70,9 +70,7 @@ void WrittenStream::CloseUnread() {
 /// Called when something is there, or its end.
 void WrittenStream::Discard() {
   char buffer[16 << 10];
-  ssize_t n = 0;
-  while ((n = read(read_fd_.get(), buffer, sizeof buffer)) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(read(read_fd_.get(), buffer, sizeof buffer));
   if (n <= 0) CloseReadEnd();
 }
 

@@ -3,7 +3,6 @@
 //
 // A program of its own: libpmix leaks some kB a client and can get stuck, so that the agent starts another
 // now and then, and instead of one that does not answer; and a machine without libpmix runs all other tasks.
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,8 +37,7 @@ bool Send(const pb::FromPmix& message) {
   std::string frame;
   wire::AppendFrame(message.SerializeAsString(), &frame);
   for (size_t sent = 0; sent < frame.size();) {
-    const ssize_t n = send(kAgent, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = TEMP_FAILURE_RETRY(send(kAgent, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL));
     if (n <= 0) return false;
     sent += static_cast<size_t>(n);
   }
@@ -197,8 +195,7 @@ int Run(const std::string& directory, const std::string& node) {
     uint64_t count;
     [[maybe_unused]] const ssize_t woken = read(wanted, &count, sizeof count);
     if (set[0].revents != 0) {
-      const ssize_t n = read(kAgent, buffer, sizeof buffer);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = TEMP_FAILURE_RETRY(read(kAgent, buffer, sizeof buffer));
       if (n <= 0) return 0;
       reader.buffer()->append(buffer, static_cast<size_t>(n));
     }

@@ -195,7 +195,7 @@ bool Collector::DropOutput(const Status& why) {
 void Collector::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    if (!problems_.empty()) {
+    while (!problems_.empty()) {  // others may come while these are told
       const std::vector<std::string> problems = std::exchange(problems_, {});
       lock.unlock();
       for (const std::string& text : problems) problem_(text);

@@ -260,5 +260,18 @@ TEST_F(AgentSlots, OfAFlowWhoseOutputsAreNotWhereItSaysOneIsAskedForAll) {
   EXPECT_LT(took(), lateness.Within(seconds(1)));
 }
 
+// Nothing else happens that would let it begin.
+TEST_F(AgentSlots, WhoWaitedBehindOneThatIsTakenBackBegins) {
+  SetSlots(2);
+  const uint32_t runs = Push(Shell("while test ! -e end; do sleep 0.02; done"));
+  WaitStarted(runs);
+  const uint32_t first = Push(Words("true", {.cores = 2})), second = Push(Words("true", {.cores = 2}));
+  const uint32_t waits = Push(Shell("true"));
+  EXPECT_THAT(pool_->TakeBack({First(first), First(second)}), testing::ElementsAre(First(first), First(second)));
+  EXPECT_EQ(Wait(waits).end, End::kExited);
+  std::ofstream(scratch_.path() + "/end");
+  EXPECT_EQ(Wait(runs).code, 0);
+}
+
 }  // namespace
 }  // namespace harrow::agent

@@ -114,6 +114,25 @@ TEST_F(CollectorTest, WhatLeftNoCheckpointIsToldOfAlsoWhereNothingElseHappens) {
   EXPECT_THAT(missed_, testing::Each(testing::Eq("it is deaf")));
 }
 
+TEST_F(CollectorTest, MuchOutputIsWrittenAtOnceAndLittleAfterItIsNot) {
+  Make({.output_delay = std::chrono::hours(1), .output_bytes = 100});
+  const auto flushes = [this] {
+    std::lock_guard lock(writer_->mutex);
+    return writer_->flushes;
+  };
+  (void)collector_->AddOutput(1, 1, output::Stream::kStdout, std::string(200, 'x'), {});
+  {
+    std::unique_lock lock(writer_->mutex);
+    ASSERT_TRUE(writer_->changed.wait_for(lock, std::chrono::seconds(120), [this] { return writer_->written.size() == 200; }));
+  }
+  (void)collector_->AddOutput(1, 1, output::Stream::kStdout, "little", {});
+  for (const size_t told : {1, 2}) {  // it looks between them what is due
+    collector_->AddProblem("a problem");
+    WaitFor([&] { return problems_.size() == told; });
+  }
+  EXPECT_EQ(flushes(), 1);
+}
+
 TEST_F(CollectorTest, WhatWasAddedLeavesBeforeTheEnd) {
   for (uint32_t i = 0; i < 100; ++i) collector_->AddEnded(Result(i));
   collector_.reset();

@@ -1,14 +1,19 @@
 #include "agent/source_index.h"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "os/posix_files.h"
 #include "support/fake_store.h"
 #include "support/memory_file_system.h"
+#include "support/own_directory.h"
 
 namespace harrow::agent {
 namespace {
@@ -158,6 +163,19 @@ TEST_F(SourceIndexTest, WhereNothingCanBeWrittenAgentsGoOnWithout) {
   std::unique_ptr<HeldLog> log;
   EXPECT_THAT(Held("run", &log), IsEmpty());
   log->Note(FileId(1), ObjectOf(1));
+}
+
+// Whoever has a pipe open for writing would believe that somebody reads it.
+TEST(SourceOfTest, WhatIsNoFileIsNotOpened) {
+  const test::OwnDirectory own;
+  const std::string pipe = own.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const os::Fd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(inotify_add_watch(watch.get(), pipe.c_str(), IN_OPEN), 0);
+  EXPECT_EQ(SourceOf(pipe), "");
+  inotify_event event{};
+  EXPECT_EQ(read(watch.get(), &event, sizeof event), -1);
+  EXPECT_EQ(errno, EAGAIN);
 }
 
 TEST(SourceOfTest, TellsWhatMayHaveChanged) {

@@ -1,6 +1,7 @@
 // What happens to tasks: real processes on the slots of a node.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <utility>
 
 #include "live/agent_fixture.h"
@@ -271,13 +273,22 @@ TEST_F(AgentTasks, WhoExitsWithZeroAfterATermAndLacksAnOutputWasEnded) {
   }
 }
 
+/// Whether a thread of this process waits in openat().
+bool WaitsInOpen() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    long call = -1;
+    if (std::ifstream(thread.path() / "syscall") >> call && call == SYS_openat) return true;
+  }
+  return false;
+}
+
 // Whoever opens a FIFO waits until somebody else does.
 TEST_F(AgentTasks, WhoWaitsForAFifoCanBeEndedAndIsNotStartedThen) {
   const std::string fifo = scratch_.path() + "/fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(Run(Words("true")).code, 0);  // a short one before: its end would be waited for blindly
   const uint32_t task = Push(Shell("echo > begun", {.stdin_path = fifo}));
-  EXPECT_TRUE(Eventually([&] { return !pool_->TakeSnapshot().running.empty(); }));
+  EXPECT_TRUE(Eventually(WaitsInOpen));
   pool_->RunUntil(os::RealClock().Steady());
   pool_->EndTasks({First(task)}, End::kCancelled);
   EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); })) << "the others go on";
@@ -285,7 +296,7 @@ TEST_F(AgentTasks, WhoWaitsForAFifoCanBeEndedAndIsNotStartedThen) {
   EXPECT_EQ(File("begun"), "");
   // And whoever ends all of them waits for none.
   const uint32_t last = Push(Shell("echo > begun", {.stdout_path = fifo}));
-  EXPECT_TRUE(Eventually([&] { return !pool_->TakeSnapshot().running.empty(); }));
+  EXPECT_TRUE(Eventually(WaitsInOpen));
   Stop();
   EXPECT_EQ(Wait(last).end, End::kInterrupted);
 }

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -176,6 +177,17 @@ TEST_F(NodeCommandsTest, WhatASetupLeavesRunningGoesOnAndMayWrite) {
 TEST_F(NodeCommandsTest, WhatNeverStopsWritingDoesNotHoldTheLimitUp) {
   run_.limit = milliseconds(300);
   EXPECT_THAT(Run("exec yes"), StartsWith("node_setup took longer than node_limit, 300 ms: y"));
+}
+
+// Of a pipe that keeps what is written apart a read takes one piece.
+TEST_F(NodeCommandsTest, SoMuchIsTakenBeforeAnythingElseIsLookedAt) {
+  const os::Fd end(output_.Open());
+  ASSERT_EQ(fcntl(end.get(), F_SETFL, O_DIRECT), 0);
+  for (int piece = 0; piece < 40; ++piece) ASSERT_EQ(write(end.get(), "x", 1), 1);
+  output_.Read();
+  EXPECT_EQ(output_.end().size(), 32u);
+  output_.Read();
+  EXPECT_EQ(output_.end().size(), 40u);
 }
 
 TEST_F(NodeCommandsTest, WhatHasClosedItsOutputIsWaitedForWithoutLooking) {

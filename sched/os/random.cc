@@ -1,5 +1,6 @@
 #include "os/random.h"
 
+#include <cerrno>
 #include <chrono>
 #include <sys/random.h>
 #include <sys/types.h>

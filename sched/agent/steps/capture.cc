@@ -1,6 +1,7 @@
 #include "agent/steps/capture.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>

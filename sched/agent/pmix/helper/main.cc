@@ -3,6 +3,7 @@
 //
 // A program of its own: libpmix leaks some kB a client and can get stuck, so that the agent starts another
 // now and then, and instead of one that does not answer; and a machine without libpmix runs all other tasks.
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -379,15 +379,18 @@ TEST_F(FencedAgent, ThatHangsIsKnownToHaveHadTasksUntilTheyWereStopped) {
   const std::string record =
       scratch_.path() + "/0/output/" + std::to_string(server_->Hello(1).hello().output_file()) + ".made";
   const pid_t agent = Agent();
-  // On a machine that is late they may stand before: then that was told when they began to.
-  const auto ran = std::filesystem::file_time_type::clock::now();
-  const bool stood = AllStand();
-  kill(agent, SIGSTOP);
-  EXPECT_TRUE(Eventually([&] { return AllStand(); }));
-  EXPECT_TRUE(stood ||
-              Eventually([&] { return std::filesystem::last_write_time(record) > ran + kFence / 8; }))
-      << "they ran for a good part of half a fence since";
-  kill(agent, SIGCONT);
+  for (int stand = 0; stand < 2; ++stand) {
+    EXPECT_TRUE(Eventually([&] { return std::all_of(processes_.begin(), processes_.end(), Runs); }));
+    // On a machine that is late they may stand before: then that was told when they began to.
+    const auto ran = std::filesystem::file_time_type::clock::now();
+    const bool stood = AllStand();
+    kill(agent, SIGSTOP);
+    EXPECT_TRUE(Eventually([&] { return AllStand(); }));
+    EXPECT_TRUE(stood ||
+                Eventually([&] { return std::filesystem::last_write_time(record) > ran + kFence / 8; }))
+        << "they ran for a good part of half a fence since";
+    kill(agent, SIGCONT);
+  }
   EndsWell(1);
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "agent/local_files.h"
 #include "agent/local_watch.h"
 #include "agent/steps/gang.h"
 #include "base/text.h"
@@ -88,6 +89,36 @@ TEST_F(AgentSlots, DevicesOfATaskAreDividedAmongItsRanks) {
                                       {.cores = 2, .devices = 2, .ranks = 2, .mpi = Mpi::kNone}));
   EXPECT_EQ(result.end, End::kExited) << result.message;
   EXPECT_THAT((std::set{File("of-0"), File("of-1")}), testing::ElementsAre("3\n", "5\n"));
+}
+
+// --- sandboxes
+
+TEST_F(AgentSlots, ARelativeProgramIsTheSandboxsOrElseTheSubmitDirectorys) {
+  auto store = store::Store::Open(scratch_.path() + "/store", {});
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  LocalFiles files(store->get(), 1, {.arrived = [](AttemptId) {}, .failed = [](AttemptId, const std::string&) {}, .tell = [](const FileNews&) {}});
+  node_.files = &files;
+  const std::string says = "printf '#!/bin/sh\\necho %s $(pwd)\\n' ", runs = " > program; chmod +x program";
+  ASSERT_EQ(Run(Shell(says + "submit" + runs)).code, 0);
+  LocalTask makes = Shell(says + "sandbox" + runs);
+  makes.sandbox = true;
+  makes.outputs = {"program"};
+  makes.output_files = {FileId(0)};
+  makes.output_results = {false};
+  const TaskResult made = Run(std::move(makes));
+  ASSERT_TRUE(made.succeeded()) << made.message;
+
+  LocalTask without = Words("./program");
+  without.sandbox = true;
+  const std::string theirs = Output(Run(without));
+  EXPECT_THAT(theirs, testing::StartsWith("submit "));
+  LocalTask with = Words("./program");
+  with.sandbox = true;
+  with.inputs = {{.file = FileId(0), .path = "program"}};
+  EXPECT_THAT(Output(Run(with)), testing::StartsWith("sandbox "));
+  // Either way it begins in its sandbox.
+  EXPECT_THAT(theirs, testing::Not(HasSubstr(" " + scratch_.path() + "\n")));
+  Stop();
 }
 
 // --- descriptors

@@ -60,25 +60,21 @@ bool IsAnswer(const CheckpointSpec& spec, bool asked, bool exited, int code) {
 Status Checkpoint::Prepare(Launch* launch, TaskResult* result) {
   const LocalTask& task = launch->task;
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
-  checkpoints_.reset();
-  beats_ = restarted_ = false;
-  ran_ = true;
-  image_status_ = 0;
-  refusal_.clear();
+  attempt_ = {};
   const std::string& run = task.profile->base().common().run_dir;
   if (!spec.on || task.checkpoints.empty() || run.empty()) return {};
   if (spec.criu) return PrepareForCriu(launch, result);
   const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
-  checkpoints_ = std::make_unique<migrate::Checkpoints>(
+  attempt_.checkpoints = std::make_unique<migrate::Checkpoints>(
       run_dir::CheckpointsPath(run, task.checkpoints),
       migrate::Checkpoints::Rules{.files = spec.files, .by_itself = by_itself}, to_end_);
   if (FollowsAnother(task)) return {};
-  const Result<migrate::Checkpoints::Begun> begun = checkpoints_->Begin();
+  const Result<migrate::Checkpoints::Begun> begun = attempt_.checkpoints->Begin();
   if (!begun.ok()) return Status(begun.status().code(), StrCat("its checkpoints: ", begun.status().message()));
   if (!begun->trouble.empty()) tell_(StrCat("task ", NameOfTask(task), ": ", begun->trouble));
-  beats_ = by_itself;
+  attempt_.beats = by_itself;
   SetVariables(launch, begun->restart);
-  restarted_ = !begun->restart.empty();
+  attempt_.restarted = !begun->restart.empty();
   return {};
 }
 
@@ -91,7 +87,7 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
                                               .alike = criu_ == nullptr ? nullptr : &criu_->images()}, to_end_);
   bool first = false;
   if (checkpoints->IsGivenUp()) {
-    checkpoints_ = std::move(checkpoints);  // to be removed when the task is done
+    attempt_.checkpoints = std::move(checkpoints);  // to be removed when the task is done
     return {};
   }
   Status works = criu_ == nullptr ? Status(Code::kUnavailable, "this agent has none") : criu_->Works(&first);
@@ -111,12 +107,11 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   const Result<migrate::Checkpoints::Begun> begun = checkpoints->Begin();
   if (!begun.ok()) return Status(begun.status().code(), StrCat("its checkpoints: ", begun.status().message()));
   if (!begun->trouble.empty()) tell_(StrCat("task ", NameOfTask(task), ": ", begun->trouble));
-  checkpoints_ = std::move(checkpoints);
-  restarted_ = !begun->restart.empty();
-  criu_asked_ = false;
-  image_status_ = spec.status;
-  trouble_ = checkpoints_->trouble();
-  launch->checkpoint.holder = criu_->Words({.images = checkpoints_->files_directory(), .trouble = trouble_, .restore = begun->restart},
+  attempt_.checkpoints = std::move(checkpoints);
+  attempt_.restarted = !begun->restart.empty();
+  attempt_.image_status = spec.status;
+  attempt_.trouble = attempt_.checkpoints->trouble();
+  launch->checkpoint.holder = criu_->Words({.images = attempt_.checkpoints->files_directory(), .trouble = attempt_.trouble, .restore = begun->restart},
                                            {.signal = spec.signal, .status = spec.status, .limit = spec.time * 8 / 10});  // before it is given up
   return {};
 }
@@ -139,28 +134,28 @@ Status Checkpoint::HandOn(Launch* launch) {
 }
 
 bool Checkpoint::HasImage(bool exited, int code) const {
-  return checkpoints_ && image_status_ != 0 && exited && code == image_status_ && criu::HasHeld(checkpoints_->files_directory());
+  return attempt_.checkpoints && attempt_.image_status != 0 && exited && code == attempt_.image_status && criu::HasHeld(attempt_.checkpoints->files_directory());
 }
 
 bool Checkpoint::AskCriu(const LocalTask& task, pid_t pid) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
-  refusal_ = image_status_ == 0 ? "it runs without" : "";
-  if (image_status_ == 0) return true;
-  if (!criu_asked_) {
-    criu_asked_ = Catches(pid, spec.signal) && kill(pid, spec.signal) == 0;
+  attempt_.refusal = attempt_.image_status == 0 ? "it runs without" : "";
+  if (attempt_.image_status == 0) return true;
+  if (!attempt_.criu_asked) {
+    attempt_.criu_asked = Catches(pid, spec.signal) && kill(pid, spec.signal) == 0;
     return false;  // what comes of it is looked for
   }
-  refusal_ = TakeTrouble(criu::kNoImage);
-  if (refusal_.empty()) return false;
-  criu_asked_ = false;
+  attempt_.refusal = TakeTrouble(criu::kNoImage);
+  if (attempt_.refusal.empty()) return false;
+  attempt_.criu_asked = false;
   return true;
 }
 
 std::string Checkpoint::TakeTrouble(std::string_view kind) {
-  std::ifstream in(trouble_);
+  std::ifstream in(attempt_.trouble);
   std::string line;
   if (!std::getline(in, line) || !line.starts_with(kind)) return {};
-  std::remove(trouble_.c_str());
+  std::remove(attempt_.trouble.c_str());
   return Printable(line.substr(kind.size()), 300);
 }
 
@@ -175,9 +170,9 @@ void Checkpoint::JudgeRestore(const LocalTask& task, TaskResult* result) {
   const std::string trouble = TakeTrouble(criu::kNoProcess);
   if (trouble.empty()) return;
   result->end = End::kLost;
-  result->message = StrCat(restarted_ ? "its image cannot be restored: " : "it cannot be started so that CRIU could dump it: ", trouble);
-  if (restarted_) {
-    const Result<bool> dropped = checkpoints_->CountFailure();
+  result->message = StrCat(attempt_.restarted ? "its image cannot be restored: " : "it cannot be started so that CRIU could dump it: ", trouble);
+  if (attempt_.restarted) {
+    const Result<bool> dropped = attempt_.checkpoints->CountFailure();
     if (dropped.ok() && *dropped)
       result->message += "; that was tried often enough, and the checkpoint before it counts, or it begins anew and CRIU dumps it no more";
   }
@@ -185,14 +180,14 @@ void Checkpoint::JudgeRestore(const LocalTask& task, TaskResult* result) {
 }
 
 void Checkpoint::Find(Launch* launch) {
-  if (checkpoints_ && FollowsAnother(launch->task)) SetVariables(launch, checkpoints_->Restart());
+  if (attempt_.checkpoints && FollowsAnother(launch->task)) SetVariables(launch, attempt_.checkpoints->Restart());
 }
 
 void Checkpoint::SetVariables(Launch* launch, const std::string& restart) const {
   const CheckpointSpec& spec = launch->task.profile->spec().checkpoint;
-  launch->checkpoint.directory = checkpoints_->files_directory();
+  launch->checkpoint.directory = attempt_.checkpoints->files_directory();
   launch->checkpoint.restart = restart;
-  if (spec.ask == CheckpointSpec::Ask::kFile) launch->checkpoint.request = checkpoints_->request();
+  if (spec.ask == CheckpointSpec::Ask::kFile) launch->checkpoint.request = attempt_.checkpoints->request();
   if (spec.ask == CheckpointSpec::Ask::kSignal) {
     const char* const name = sigabbrev_np(spec.signal);
     launch->checkpoint.signal = name != nullptr ? name : StrCat(spec.signal);
@@ -203,9 +198,9 @@ void Checkpoint::SetVariables(Launch* launch, const std::string& restart) const 
 bool Checkpoint::Ask(const LocalTask& task, pid_t pid) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   if (spec.criu) return AskCriu(task, pid);
-  if (!checkpoints_) return true;
+  if (!attempt_.checkpoints) return true;
   if (spec.ask == CheckpointSpec::Ask::kFile) {
-    const Status asked = checkpoints_->Ask();
+    const Status asked = attempt_.checkpoints->Ask();
     if (!asked.ok()) tell_(StrCat("task ", NameOfTask(task), " cannot be asked for a checkpoint: ", asked.message()));
     return asked.ok();
   }
@@ -218,27 +213,27 @@ bool Checkpoint::Ask(const LocalTask& task, pid_t pid) {
 }
 
 void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
-  if (!checkpoints_) return;
+  if (!attempt_.checkpoints) return;
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
   if (spec.criu) JudgeRestore(task, result);
   if (FollowsAnother(task)) {
     // Whoever leads finds what it has left.
   } else if (result->succeeded()) {
-    checkpoints_->Clear();
-    result->over = std::move(checkpoints_);
+    attempt_.checkpoints->Clear();
+    result->over = std::move(attempt_.checkpoints);
     return;
   } else if (result->end == End::kNotStarted || result->end == End::kRunning) {
     // It has written nothing.
   } else if (result->end == End::kCheckpointed || by_itself || (result->end == End::kInterrupted && result->code == spec.status)) {
     Keep(task, result);
   }
-  checkpoints_->Clear();
-  checkpoints_.reset();
+  attempt_.checkpoints->Clear();
+  attempt_.checkpoints.reset();
 }
 
 void Checkpoint::Keep(const LocalTask& task, TaskResult* result) {
-  const Result<migrate::Checkpoints::Kept> kept = checkpoints_->Keep(ran_);
+  const Result<migrate::Checkpoints::Kept> kept = attempt_.checkpoints->Keep(attempt_.ran);
   if (kept.ok()) {
     result->checkpoint_bytes = kept->bytes;
     if (result->end == End::kCheckpointed)
@@ -252,7 +247,7 @@ void Checkpoint::Keep(const LocalTask& task, TaskResult* result) {
   result->end = End::kLost;
   const bool none = kept.status().code() == Code::kNotFound;
   result->message = StrCat(none ? "it was asked for a checkpoint, and " : "its checkpoint cannot be kept: ", kept.status().message(),
-                           restarted_ ? "; it goes on from the one before" : "; it begins anew");
+                           attempt_.restarted ? "; it goes on from the one before" : "; it begins anew");
   tell_(StrCat("task ", NameOfTask(task), ": ", result->message));
 }
 

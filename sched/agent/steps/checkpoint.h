@@ -28,17 +28,17 @@ class Checkpoint : public Step {
   /// Asks the attempt whose process is `pid`, which has not been reaped. False: nobody in it would hear the question yet.
   bool Ask(const LocalTask& task, pid_t pid);
   /// Why the last question will have no answer; empty: it may have one.
-  const std::string& refusal() const { return refusal_; }
+  const std::string& refusal() const { return attempt_.refusal; }
   /// Of a task that CRIU dumps and that ended so: there is an image of it.
   bool HasImage(bool exited, int code) const;
   /// Of such a task: the process that holds it has the agent's environment, and hands the task's on.
   Status HandOn(Launch* launch);
   void CloseOwnEnd() { environment_fd_ = os::Fd(); }
   /// The attempt runs; to be told now and then where this is so.
-  bool beats() const { return beats_; }
-  void Beat() { checkpoints_->Beat(); }
+  bool beats() const { return attempt_.beats; }
+  void Beat() { attempt_.checkpoints->Beat(); }
   /// Whether it ran when it ended, and had for a while.
-  void SetRan(bool ran) { ran_ = ran; }
+  void SetRan(bool ran) { attempt_.ran = ran; }
 
  private:
   Status PrepareForCriu(Launch* launch, TaskResult* result);
@@ -54,17 +54,20 @@ class Checkpoint : public Step {
   const uint32_t slot_;
   const std::function<bool()> to_end_;
   const std::function<void(const std::string&)> tell_;
-  std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared
-  bool beats_ = false;
-  bool ran_ = true;
-  bool restarted_ = false;
   os::Fd environment_fd_;
   std::vector<std::string> own_environment_;
   std::vector<char*> own_pointers_;
-  std::string refusal_;
-  int image_status_ = 0;    // of a task that CRIU dumps; 0: it dumps none
-  std::string trouble_;     // the file where a task's holder notes what CRIU says
-  bool criu_asked_ = false;
+  /// What is known of the attempt that is prepared.
+  struct OfAttempt {
+    std::unique_ptr<migrate::Checkpoints> checkpoints;
+    bool beats = false;
+    bool ran = true;
+    bool restarted = false;
+    std::string refusal;
+    int image_status = 0;  // of a task that CRIU dumps; 0: it dumps none
+    std::string trouble;   // the file where a task's holder notes what CRIU says
+    bool criu_asked = false;
+  } attempt_;
 };
 
 /// Whether the attempt's end is the answer to a question for a checkpoint.

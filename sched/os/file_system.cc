@@ -52,10 +52,6 @@ Status Failed(std::string_view what, const std::string& path) {
   return Status(CodeOf(error), StrCat("cannot ", what, " ", path, ": ", strerror(error)));
 }
 
-Fd OpenFd(int directory, const char* path, int flags, mode_t mode = 0) {
-  return Fd(static_cast<int>(TEMP_FAILURE_RETRY(openat(directory, path, flags | O_CLOEXEC, mode))));
-}
-
 bool WriteAll(int fd, std::string_view data) {
   while (!data.empty()) {
     ssize_t n = TEMP_FAILURE_RETRY(write(fd, data.data(), data.size()));
@@ -100,7 +96,7 @@ std::string DirectoryOf(const std::string& path) {
 
 /// Of the directory that holds `name`, as seen from `base`; `path` is for the message.
 Status SyncDirectory(int base, const std::string& name, const std::string& path) {
-  Fd fd = OpenFd(base, DirectoryOf(name).c_str(), O_RDONLY | O_DIRECTORY);
+  Fd fd = OpenAt(base, DirectoryOf(name).c_str(), O_RDONLY | O_DIRECTORY);
   if (!fd.ok()) return Failed("sync", DirectoryOf(path));
   // Some file systems (FUSE) know no fsync of a directory.
   if (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
@@ -164,6 +160,10 @@ Status RemoveTreeAt(int parent, const char* name, const std::string& path) {
 
 }  // namespace
 
+Fd OpenAt(int directory, const char* name, int flags, mode_t mode) {
+  return Fd(static_cast<int>(TEMP_FAILURE_RETRY(openat(directory, name, flags | O_CLOEXEC, mode))));
+}
+
 Result<PosixFiles::Place> PosixFiles::Find(const std::string& path) {
   return Place{.directory = AT_FDCWD, .name = path, .held = {}};
 }
@@ -176,7 +176,7 @@ Result<Fd> PosixFiles::Open(const std::string& path, int flags, mode_t mode, Use
   Result<Place> place = Find(path);
   if (!place.ok()) return place.status();
   const int all = flags | OpenFlags();
-  Fd fd = OpenFd(place->directory, place->name.c_str(), all, mode);
+  Fd fd = OpenAt(place->directory, place->name.c_str(), all, mode);
   struct stat st {};
   if (!fd.ok()) {
     const int error = errno;
@@ -213,7 +213,7 @@ Result<std::string> PosixFiles::ReadPrivate(const std::string& path, uint64_t li
   Result<Place> place = Find(path);
   if (!place.ok()) return place.status();
   // O_NONBLOCK: a FIFO put there must not hold us.
-  Fd fd = OpenFd(place->directory, place->name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  Fd fd = OpenAt(place->directory, place->name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd.ok() && errno == ELOOP) {
     return Status(Code::kPermission,
                   StrCat(path, " is a symbolic link; a file that holds a key must not be one"));
@@ -374,7 +374,7 @@ Result<std::string> PosixFiles::WriteTemporary(const Place& place, const std::st
   size_t name = place.name.rfind('/') + 1;  // npos + 1 is 0
   std::string temporary =
       StrCat(place.name.substr(0, name), ".", place.name.substr(name), ".", getpid(), ".", UniqueNumber(), ".tmp");
-  Fd fd = OpenFd(place.directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  Fd fd = OpenAt(place.directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (!fd.ok()) return Failed("write", path);
   if (!WriteAll(fd.get(), data) || fsync(fd.get()) != 0) {
     Status why = Failed("write", path);

@@ -35,6 +35,9 @@ class Fd {
   int fd_ = -1;
 };
 
+/// openat with O_CLOEXEC, again where a signal came.
+Fd OpenAt(int directory, const char* name, int flags, mode_t mode = 0);
+
 /// FileSystem by the POSIX calls that start from a directory's descriptor. A derived class says where a path
 /// leads and what may be used there; this one takes every path as the kernel does.
 class PosixFiles : public FileSystem {

@@ -69,10 +69,6 @@ Status Failed(std::string_view what, std::string_view path, int error, int disk)
                                       full ? WhatIsFree(disk) : std::string()));
 }
 
-Fd OpenAt(int directory, const char* name, int flags, mode_t mode) {
-  return Fd(static_cast<int>(TEMP_FAILURE_RETRY(openat(directory, name, flags | O_CLOEXEC, mode))));
-}
-
 Fd Duplicate(int fd) {
   return Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }

@@ -14,6 +14,7 @@
 namespace harrow::store {
 
 using os::Fd;
+using os::OpenAt;
 
 /// "cannot WHAT PATH: REASON". Where the disk is full: with what is free on that of `disk`.
 Status Failed(std::string_view what, std::string_view path, int error, int disk = -1);
@@ -21,8 +22,6 @@ inline Status Failed(std::string_view what, std::string_view path) {
   return Failed(what, path, errno);
 }
 
-/// openat with O_CLOEXEC, again where a signal came.
-Fd OpenAt(int directory, const char* name, int flags, mode_t mode = 0);
 /// A descriptor for what is a descriptor already.
 Fd Duplicate(int fd);
 bool WriteAt(int fd, int64_t offset, std::string_view data);

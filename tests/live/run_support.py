@@ -37,6 +37,9 @@ def work_dir():
     path = tempfile.mkdtemp(prefix="harrow-live-")
     try:
         yield path
+    except Skipped:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     except BaseException:
         print("left for inspection:", path)
         raise
@@ -239,4 +242,6 @@ def tests_of(module, *args):
             traceback.print_exc()
             print(f"{name}: FAILED", flush=True)
             failed.append(name)
+            if "GTEST_FAIL_FAST" in os.environ:  # as the programs of GoogleTest do
+                break
     check(not failed, "failed:", *failed)

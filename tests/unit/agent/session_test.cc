@@ -11,6 +11,7 @@
 #include "migrate/checkpoints.h"
 #include "os/log.h"
 #include "os/posix_files.h"
+#include "support/own_directory.h"
 #include "unit/agent/session_fixture.h"
 
 namespace harrow::agent {
@@ -625,8 +626,8 @@ TEST_F(SessionTest, GarbageEndsTheConnectionOnly) {
 
 /// Until then the agent may die, and the task would have to begin anew.
 TEST_F(SessionTest, CheckpointsGoWhenItIsOnRecordThatTheirTaskIsDone) {
-  const std::string top = testing::TempDir() + "session-checkpoints";
-  std::filesystem::remove_all(top);
+  const test::OwnDirectory scratch;
+  const std::string top = scratch.path() + "/checkpoints";
   auto checkpoints = std::make_shared<migrate::Checkpoints>(top + "/task", migrate::Checkpoints::Rules{});
   ASSERT_TRUE(checkpoints->Begin().ok());
   Join();

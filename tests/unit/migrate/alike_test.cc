@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/own_directory.h"
+
 namespace harrow::migrate {
 namespace {
 
@@ -124,7 +126,6 @@ TEST_F(AlikeImagesTest, ThoseThatComeAtOnceTakeTurns) {
 /// Nodes that tell each other of their images by files.
 class AlikeFilesTest : public testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(top_); }
   AlikeFiles::Place Of(const std::string& task) const { return {top_ + "/alike", task}; }
   /// An image's directory, as far as it matters here.
   std::string Kept(const std::string& task, const std::string& number = "1") const {
@@ -154,7 +155,8 @@ class AlikeFilesTest : public testing::Test {
   using Directories = std::vector<std::string>;
   using Strings = std::vector<std::string>;
 
-  const std::string top_ = testing::TempDir() + "alike-files";
+  const test::OwnDirectory scratch_;
+  const std::string top_ = scratch_.path() + "/checkpoints";
   AlikeImages one_, two_;
   int waited_ = 0;
 };

@@ -1,6 +1,7 @@
 // RunDriver: tasks that are asked for checkpoints, and sent elsewhere.
 #include <filesystem>
 
+#include "support/own_directory.h"
 #include "unit/server/driver_fixture.h"
 
 namespace harrow::server {
@@ -261,8 +262,8 @@ TEST_F(DriverTest, CheckpointsCountAsNoTriesAfterARestart) {
 
 TEST_F(DriverTest, WhatAgentsDidNotLiveToRemoveIsRemovedAtTheEnd) {
   namespace fs = std::filesystem;
-  const std::string top = testing::TempDir() + "driver-checkpoints";
-  fs::remove_all(top);
+  const test::OwnDirectory scratch;
+  const std::string& top = scratch.path();
   Serve({{"a", "x", {}, {}, Writes()}, {"b", "x", {}, {}, Writes()}});
   driver_->RemoveCheckpoints(top);
   Agent agent;

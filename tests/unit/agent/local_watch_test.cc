@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace harrow::agent {
@@ -46,6 +47,13 @@ TEST_F(DiskUseTest, ALinkIsNotWhatItLeadsTo) {
   fs::create_directory_symlink(root_ + "/in", root_ + "/in/itself");
   EXPECT_LT(DiskUse(root_ + "/in"), 100'000u);
   EXPECT_EQ(DiskUse(root_ + "/in/directory"), 0u);
+}
+
+/// A task may put one where its temporary directory was: who opened it would wait for its other end.
+TEST_F(DiskUseTest, APipeHasNone) {
+  ASSERT_EQ(mkfifo((root_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(DiskUse(root_ + "/pipe"), 0u);
+  EXPECT_EQ(DiskUse(root_), 0u);
 }
 
 /// An open directory a level is what it costs.

@@ -212,6 +212,23 @@ TEST_F(AgentTasks, OutputIsCutAtTheLimit) {
   EXPECT_EQ(Output(result, Stream::kStderr), "abc");
 }
 
+// As sbatch --signal has it: the script's shell itself, or what srun has started from it.
+TEST_F(AgentTasks, WhoseTimeLimitIsNearIsWarnedThen) {
+  const Duration limit = kGenerous;
+  ProfileSpec spec{.time_limit = limit, .warn_signal = SIGUSR1, .warn_before = limit - seconds(2), .warn_alone = true};
+  const std::string waits = "trap 'exit 7' USR1; while :; do sleep 0.05; done";
+  TaskResult result = Run(Shell(waits, spec));
+  EXPECT_EQ(result.end, End::kExited);
+  EXPECT_EQ(result.code, 7);
+  EXPECT_GE(result.finish - result.start, seconds(2));
+  spec.warn_alone = false;
+  std::filesystem::create_symlink("/bin/sh", scratch_.path() + "/srun");
+  result = Run(Shell("./srun -c \"" + waits + "\" & wait $!; exit $(($? + 1))", spec));
+  EXPECT_EQ(result.end, End::kExited);
+  EXPECT_EQ(result.code, 8);
+  EXPECT_LT(result.finish - result.start, limit);
+}
+
 TEST_F(AgentTasks, TheTimeLimitEndsTheWholeGroup) {
   // Long enough for a shell to say what it has to, on a machine that has much else to do.
   const Duration limit = seconds(2);

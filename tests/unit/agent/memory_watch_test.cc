@@ -162,11 +162,12 @@ TEST(MemoryOfTaskTest, IsExactAboveALimit) {
   const uint64_t exact = MemoryOfTask(self, 1);
   EXPECT_GT(exact, 100u << 10);
   EXPECT_LE(exact, 2 * resident);
+  EXPECT_EQ(exact % 1024, 0u) << "the kernel tells KiB";
   EXPECT_LT(resident, uint64_t{1} << 40);
   EXPECT_LT(exact, uint64_t{1} << 40);
   const pid_t twice[] = {getpid(), getpid()};
   EXPECT_GT(MemoryOfTask(twice, UINT64_MAX), resident * 3 / 2) << "of all of its processes";
-  EXPECT_EQ(MemoryOfTask({}, 0), 0u);
+  for (const uint64_t limit : {uint64_t{0}, UINT64_MAX}) EXPECT_EQ(MemoryOfTask({}, limit), 0u);
 }
 
 }  // namespace

@@ -414,6 +414,22 @@ TEST_F(GangTest, PartsThatWaitForOthersCanBeEnded) {
   ExpectAllGood();
 }
 
+// What it has not left is not missed.
+TEST_F(GangTest, PartsThatHaveSucceededAndWaitForOthersCanBeEnded) {
+  Make(2);
+  const std::string command = "[ $HARROW_RANK = 1 ] && exec sleep 300; echo $$ > lead.tmp; mv lead.tmp lead";
+  for (uint32_t node = 0; node < 2; ++node) Push(node, Task(node, command, {1, 1}, Mpi::kNone, {}, {"never"}));
+  const std::string lead = scratch_.path() + "/lead";
+  EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(lead); }));
+  const pid_t pid = std::stoi(os::RealFileSystem().Read(lead).value());
+  EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; }));
+  usleep(50'000);  // it waits for the other by then, mostly, and is to end either way
+  nodes_[0]->pool().EndTasks({{TaskId(7), 1}}, End::kLost);
+  WaitForAll();
+  EXPECT_EQ(results_[0].end, End::kLost) << results_[0].message;
+  EXPECT_EQ(results_[1].end, End::kLost);
+}
+
 // --- with MPI
 
 struct Library {

@@ -269,7 +269,8 @@ TEST_P(Transfers, WhatIsAbandonedIsNotToldAndLeavesNothing) {
   b->transfers().Abandon(FileId(5));
   relay.hold = false;
   outcomes_.Take();
-  EXPECT_TRUE(Fetched(*b, a->Put(outside_, "another"), a->id()).status.ok());
+  EXPECT_TRUE(Fetched(*b, a->Put(outside_, RandomBytes(20'000'000, 2)), a->id()).status.ok());
+  EXPECT_LT(a->transfers().figures().served_bytes, 30'000'000) << "nobody sends what is not wanted any more";
   EXPECT_EQ(outcomes_.came(), 0u);
   EXPECT_FALSE(b->store().Has(object.id));
   EXPECT_EQ(b->store().room().objects, 1u);

@@ -1,6 +1,9 @@
 // What the agent's end of harrow-pmix and a helper say to each other: the test is the helper, in whose place
 // a process stands that does nothing.
+#include <sys/mman.h>
+
 #include "live/pmix_played_fixture.h"
+#include "os/log.h"
 
 namespace harrow::agent {
 namespace {
@@ -397,13 +400,16 @@ TEST_F(PmixMessagesTest, AnAnswerThatComesClearsTheDebt) {
 }
 
 TEST_F(PmixMessagesTest, WhoHasServedEnoughIsToldToEndWithItsLastTeam) {
-  Open(nullptr, 3);
+  const os::Fd log(memfd_create("log", MFD_CLOEXEC));
+  ASSERT_TRUE(os::OpenLog(os::Fd(dup(log.get())), os::LogLevel::kWarning).ok());
+  Open(nullptr, 4);
   const auto first = Serve(1, 1);
   ServeBy(first.get(), 2, 2);
-  const auto second = Serve(3, 1);
+  ServeBy(first.get(), 3, 1);
+  const auto second = Serve(4, 1);
   EXPECT_EQ(Told(), root_ + "/pmix-2 node1");
-  for (const uint32_t task : {1u, 2u}) {
-    Turn(first.get(), 2);
+  for (const uint32_t task : {1u, 2u, 3u}) {
+    Turn(first.get(), 3);
     port_->Drop(Attempt(task));
     EXPECT_THAT(first->Hear().value_or(pb::ToPmix()).drop(), ElementsAre(task));
   }
@@ -411,10 +417,12 @@ TEST_F(PmixMessagesTest, WhoHasServedEnoughIsToldToEndWithItsLastTeam) {
   EXPECT_TRUE(Helpers().contains(first->pid())) << "it is not hurried";
   first->HangUp();
   WaitUntil([&] { return !Helpers().contains(first->pid()); });
-  ServeBy(second.get(), 4, 1);
+  ServeBy(second.get(), 5, 1);
   EXPECT_FALSE(std::filesystem::exists(root_ + "/pmix-1"));
   std::lock_guard lock(mutex_);
   EXPECT_EQ(why_, "");
+  EXPECT_EQ(lseek(log.get(), 0, SEEK_END), 0) << "it was to end, and nobody is warned of it";
+  EXPECT_TRUE(os::OpenLog(os::Fd(dup(STDERR_FILENO)), os::LogLevel::kWarning).ok());
 }
 
 TEST_F(PmixMessagesTest, WhoDoesNotEndWhenHeIsToldToIsEnded) {

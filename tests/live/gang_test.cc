@@ -422,8 +422,8 @@ TEST_F(GangTest, PartsThatHaveSucceededAndWaitForOthersCanBeEnded) {
   const std::string lead = scratch_.path() + "/lead";
   EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(lead); }));
   const pid_t pid = std::stoi(os::RealFileSystem().Read(lead).value());
+  // It has been found to have ended well, and now waits for the other.
   EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; }));
-  usleep(50'000);  // it waits for the other by then, mostly, and is to end either way
   nodes_[0]->pool().EndTasks({{TaskId(7), 1}}, End::kLost);
   WaitForAll();
   EXPECT_EQ(results_[0].end, End::kLost) << results_[0].message;

@@ -111,8 +111,9 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   attempt_.restarted = !begun->restart.empty();
   attempt_.image_status = spec.status;
   attempt_.trouble = attempt_.checkpoints->trouble();
-  launch->checkpoint.holder = criu_->Words({.images = attempt_.checkpoints->files_directory(), .trouble = attempt_.trouble, .restore = begun->restart},
-                                           {.signal = spec.signal, .status = spec.status, .limit = spec.time * 8 / 10});  // before it is given up
+  launch->checkpoint.holder = criu_->Words(
+      {.images = attempt_.checkpoints->files_directory(), .trouble = attempt_.trouble, .restore = begun->restart},
+      {.signal = spec.signal, .status = spec.status, .limit = spec.time * 8 / 10});  // before it is given up
   return {};
 }
 
@@ -134,7 +135,8 @@ Status Checkpoint::HandOn(Launch* launch) {
 }
 
 bool Checkpoint::HasImage(bool exited, int code) const {
-  return attempt_.checkpoints && attempt_.image_status != 0 && exited && code == attempt_.image_status && criu::HasHeld(attempt_.checkpoints->files_directory());
+  return attempt_.checkpoints && attempt_.image_status != 0 && exited && code == attempt_.image_status &&
+         criu::HasHeld(attempt_.checkpoints->files_directory());
 }
 
 bool Checkpoint::AskCriu(const LocalTask& task, pid_t pid) {

@@ -206,22 +206,25 @@ double CpuSeconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// The median of pairs of equal length, taken in turn: one call for twice as many beside two calls. With few enough that what they
-// need stays in a core's cache: the size of that is not what is asked. Nor is what looks at a whole store, and sorts it.
+// The median of pairs of equal length, taken in turn: one call for twice as many beside two calls. What they need either stays in a
+// core's cache both times or does so neither time: the size of that is not what is asked. Nor is what looks at a whole store, and
+// sorts it.
 void ExpectLinear(const char* what, Index few, double bound, const std::function<void(Index)>& run) {
+  constexpr int kRounds = 5;
   const auto time = [&](Index n) {
     const double begin = CpuSeconds();
-    for (int i = 0; i < 4; ++i) run(n);
+    for (Index i = 0; i < 4'000; i += few) run(n);
     return CpuSeconds() - begin;
   };
   std::vector<double> ratios;
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < kRounds; ++i) {
     const double before = time(few), twice = time(2 * few), after = time(few);
     ratios.push_back(2 * twice / (before + after));
   }
-  std::nth_element(ratios.begin(), ratios.begin() + 7, ratios.end());
-  std::printf("%s: %ld take %.2f times as long as %ld\n", what, static_cast<long>(2 * few), ratios[7], static_cast<long>(few));
-  EXPECT_LE(ratios[7], bound) << what;
+  const auto median = ratios.begin() + kRounds / 2;
+  std::nth_element(ratios.begin(), median, ratios.end());
+  std::printf("%s: %ld take %.2f times as long as %ld\n", what, static_cast<long>(2 * few), *median, static_cast<long>(few));
+  EXPECT_LE(*median, bound) << what;
 }
 
 TEST(SingleCalls, TwiceAsManyTakeAtMostTwiceAsLong) {
@@ -249,8 +252,9 @@ TEST(SingleCalls, TwiceAsManyTakeAtMostTwiceAsLong) {
     }
     for (Index i = 0; i < n; i += 8) EXPECT_OK(store->Get(place(i, n)).status());
   });
-  // Each store has a mapping of its own, of which the system has a tree.
-  ExpectLinear("stores split up and joined", 1'000, 3, [&](Index n) {
+  // Each store has a page of its own. Some hundred of them lie in a core's cache, and every one in the same few sets of it: 1 000
+  // take up to four times as long as 500. These take 1.5 to 2.4 times as long.
+  ExpectLinear("stores split up and joined", 4'000, 3, [&](Index n) {
     auto store = world->CreateStore({n, 4}, 8);
     EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
       for (Index i = 0; i < n; ++i) {

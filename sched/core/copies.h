@@ -80,7 +80,6 @@ class Copies {
   std::vector<Place> Parked(Time until) const;
   /// When a source is to be looked for next; Time::max(): for none.
   Time next() const;
-  bool any() const { return size() > 0; }
   size_t size() const { return at_.size(); }
   /// each(file, to, copy), in no order.
   template <class Each>

@@ -69,10 +69,6 @@ Status Failed(std::string_view what, std::string_view path, int error, int disk)
                                       full ? WhatIsFree(disk) : std::string()));
 }
 
-Fd Duplicate(int fd) {
-  return Fd(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-}
-
 bool WriteAt(int fd, int64_t offset, std::string_view data) {
   while (!data.empty()) {
     const ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, data.data(), data.size(), offset));

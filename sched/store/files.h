@@ -22,8 +22,6 @@ inline Status Failed(std::string_view what, std::string_view path) {
   return Failed(what, path, errno);
 }
 
-/// A descriptor for what is a descriptor already.
-Fd Duplicate(int fd);
 bool WriteAt(int fd, int64_t offset, std::string_view data);
 /// All of a file, of which no more than `limit` bytes are taken.
 Result<std::string> ReadAll(int fd, std::string_view path, size_t limit);

@@ -550,7 +550,6 @@ void Supervisor::Ask(Time now, MoveRequest request, std::vector<Action>* actions
   request.id = {epoch_, next_++};
   Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, request.running, request.share > 0, false, now});
   ++asked_moves_;
-  asked_tasks_ += request.count;
   actions->push_back(request);
 }
 

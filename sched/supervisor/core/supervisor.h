@@ -54,8 +54,7 @@ class Supervisor {
   bool superseded() const { return superseded_; }
   /// Tasks of the shape that the part has or is to have, by what is known.
   int64_t Expected(PartId part, const Shape& shape) const;
-  /// Tasks that were asked for, and moves; and those of which nobody told, and that were forgotten.
-  uint64_t asked_tasks() const { return asked_tasks_; }
+  /// Moves that were asked for, and those of which nobody told, and that were forgotten.
   uint64_t asked_moves() const { return asked_moves_; }
   uint64_t forgotten() const { return forgotten_; }
   size_t open_moves() const { return moves_.size(); }
@@ -139,7 +138,7 @@ class Supervisor {
   Time round_began_{};     // when the first of them did
   bool newcomer_ = false;  // one of them for the first time
   uint64_t next_ = 1;
-  uint64_t asked_tasks_ = 0, asked_moves_ = 0, forgotten_ = 0;
+  uint64_t asked_moves_ = 0, forgotten_ = 0;
 };
 
 }  // namespace harrow::supervisor

@@ -86,6 +86,7 @@ TEST(Asking, FilesThatAreFoundAreOfOneExecution) {
   EXPECT_EQ(s.Tell(Found(s, "P", {"f", "g"}, {}, {"f", "g"})), "") << "the same";
   EXPECT_EQ(s.Tell(FileStored{s.File("f"), NodeId(1), 10}), "");
   EXPECT_EQ(s.Tell(Found(s, "P", {"f", "g"}, {}, {"g"})), "drop f@1, copy f@1") << "another one; it has not begun";
+  EXPECT_EQ(s.Tell(Found(s, "P", {"f", "g"})), "copy f@1, copy g@1") << "what comes is of the one before";
 }
 
 TEST(Asking, WhatMakesItAgainGoesOnWhateverIsFound) {

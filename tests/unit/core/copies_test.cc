@@ -26,7 +26,7 @@ Place In(uint64_t file, uint64_t node) {
 
 TEST(Copies, AreFoundByFileAndNode) {
   Copies copies;
-  EXPECT_FALSE(copies.any());
+  EXPECT_EQ(copies.size(), 0u);
   copies.Add(FileId(7), NodeId(3), NodeId(1), kReader, At(5));
   copies.Add(FileId(7), NodeId(2), NodeId(1), kReader, At(6));
   copies.Add(FileId(4), NodeId(3), NodeId(), kReader, At(7));
@@ -50,7 +50,7 @@ TEST(Copies, AreFoundByFileAndNode) {
   copies.Remove(FileId(7), NodeId(3));
   copies.Remove(FileId(7), NodeId(2));
   copies.Remove(FileId(4), NodeId(3));
-  EXPECT_FALSE(copies.any());
+  EXPECT_EQ(copies.size(), 0u);
   EXPECT_EQ(copies.FindBroken(), "");
 }
 

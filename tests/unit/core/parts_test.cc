@@ -629,7 +629,10 @@ TEST(Memory, OfTheSchedulerCountsEveryPart) {
   ASSERT_TRUE(graph.Seal().ok());
   TaskTable tasks;
   tasks.Grow(kMany);
-  EXPECT_GE(tasks.memory(), kMany * sizeof(Task));
+  const size_t without_candidates = tasks.memory();
+  EXPECT_GE(without_candidates, kMany * sizeof(Task));
+  tasks.SetCandidates(TaskId(0), std::vector<NodeId>(kMany));
+  EXPECT_GE(tasks.memory(), without_candidates + kMany * sizeof(NodeId));
   NodeTable nodes;
   nodes.Grow(NodeId(kMany - 1));
   const size_t without_tasks = nodes.memory();

@@ -98,6 +98,24 @@ TEST_F(PathOrderTest, WhatIsLearntPutsThoseThatWaitInAnotherOrder) {
   EXPECT_EQ(Order(ByCost()), "abdfce");
 }
 
+TEST_F(PathOrderTest, IsDueAgainWhenOneInSixteenHasEndedSinceItWasFound) {
+  constexpr uint32_t kTasks = 48;
+  for (uint32_t n = 0; n < kTasks; ++n) Add(std::to_string(n), "k");
+  ASSERT_TRUE(graph.Seal().ok());
+  PathOrder order(graph, ByCost());
+  order.Grow();
+  uint32_t ended = 0;
+  Duration run_time = kSecond;
+  for (const int round : {1, 2}) {
+    order.Find();
+    for (const bool due : {false, false, true}) {
+      run_time *= 10;  // far more than what is expected by now
+      order.Learn({{TaskId(ended++), 1}, NodeId(0), Done{}, run_time});
+      EXPECT_EQ(order.due(), due) << round << ", " << ended;
+    }
+  }
+}
+
 TEST_F(PathOrderTest, IsOffForOtherOrders) {
   Add("a", "k");
   ASSERT_TRUE(graph.Seal().ok());

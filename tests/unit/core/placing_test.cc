@@ -21,7 +21,7 @@ class Written final : public Placer {
   struct Plan {
     std::map<uint32_t, uint32_t> node;
     int placed = 0, learnt = 0;
-    bool learn = false;
+    bool learn = false, stale = true, works = true, models = false;
   };
   explicit Written(Plan* plan) : plan_(*plan) {}
   void Grow() override {}
@@ -35,6 +35,9 @@ class Written final : public Placer {
     for (const auto& [task, node] : plan_.node) look(TaskId(task));
   }
   void Reopen(TaskId) override {}
+  bool stale() const override { return plan_.stale; }
+  bool works() const override { return plan_.works; }
+  bool models(TaskId) const override { return plan_.models; }
   NodeId node(TaskId task) const override {
     const auto found = plan_.node.find(task.value);
     return found == plan_.node.end() ? NodeId() : NodeId(found->second);
@@ -75,6 +78,32 @@ TEST(Placing, TheOrderIsThePlacements) {
   plan.node[0] = 1;
   plan.learn = true;
   EXPECT_EQ(s.Tell(NodeSilent{NodeId(0)}), "start A@1") << "and what waits goes where it is placed now";
+}
+
+TEST(Placing, WhoComesAndWasNotPlacedIsPlacedWhereAModelMayKnowIt) {
+  graph::Graph graph;
+  graph::TaskSpec spec;
+  spec.name = "A";
+  spec.command = "x";
+  const TaskId task = graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  for (const bool works : {false, true}) {
+    for (const bool stale : {false, true}) {
+      for (const bool models : {false, true}) {
+        Written::Plan plan{.node = {}, .stale = stale, .works = works, .models = models};
+        Options options;
+        options.make_placer = [&](const graph::Graph&) { return std::make_unique<Written>(&plan); };
+        Placing placing(graph, options);
+        placing.Grow(1);
+        placing.SetSlots(NodeId(0), 1);
+        ASSERT_TRUE(placing.due());
+        placing.Place(Time(), [](TaskId) { return Placer::Standing(); });
+        ASSERT_FALSE(placing.due());
+        placing.Comes(task);
+        EXPECT_EQ(placing.due(), works && (stale || models)) << works << stale << models;
+      }
+    }
+  }
 }
 
 TEST(Placing, WhereItsNodeIsClosedATaskGoesByItsFiles) {

@@ -32,8 +32,8 @@ PathOrder::PathOrder(const graph::Graph& graph, const Options& options) : graph_
 }
 
 void PathOrder::Learn(const TaskEnded& ended) {
-  const Duration computed = ComputedBy(ended, graph_);
-  const bool much = costs_->Learn(ended.attempt.task, ended.node, computed < Duration(0) ? -1 : Seconds(computed), static_cast<double>(ended.written));
+  const double computed = Seconds(ComputedBy(ended, graph_));
+  const bool much = costs_->Learn(ended.attempt.task, ended.node, computed, static_cast<double>(ended.written));
   ++learnt_;
   if (much && learnt_ * kOfAll >= path_.size()) due_ = true;
 }

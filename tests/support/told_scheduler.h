@@ -135,7 +135,10 @@ class ToldScheduler {
   std::string Text(const core::DropWritten& a) const {
     return StrCat("drop what ", Name(a.writer.task), " wrote", At(a.node));
   }
-  std::string Text(const core::WakeAt&) const { return ""; }
+  std::string Text(const core::WakeAt& wake) const {
+    if (wake.time <= now) throw std::string("it asks to be woken at once, for ever");
+    return "";
+  }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {
     static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled ", "pruned "};

@@ -107,6 +107,10 @@ TEST(TaskTable, WhatAttemptsCountFor) {
   EXPECT_FALSE(tasks.MayAdopt({kA, 1}));
   tasks.Adopt({kA, 4});
   EXPECT_EQ(tasks.failures(kA), 2) << "nobody told of 2 and 3";
+  tasks.UseNumber({kA, 6});
+  tasks.UseNumber({kA, 5});
+  EXPECT_EQ(tasks[kA].attempts(), 6u);
+  EXPECT_EQ(tasks.failures(kA), 2) << "5 and 6 cost nothing";
 
   tasks.AddAttempt(kB);
   tasks.CountLossAhead(kB);

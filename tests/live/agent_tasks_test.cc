@@ -332,6 +332,22 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
   EXPECT_EQ(Run(Words("true")).end, End::kInterrupted) << "closed";
 }
 
+TEST_F(AgentTasks, WhoIsAskedToEndAndGoesOnIsWaitedForAsleep) {
+  node_.kill_wait_ns = Duration(std::chrono::milliseconds(500)).count();
+  const uint32_t task = Push(Shell("trap '' TERM; echo > ready; while :; do sleep 0.02; done"));
+  EXPECT_TRUE(Eventually([&] { return File("ready") == "\n"; }));
+  const auto used = [] {  // by this process, which is the agent
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const Duration before = used();
+  const Duration begin = os::RealClock().Steady();
+  pool_->EndTasks({First(task)}, End::kCancelled);
+  EXPECT_EQ(Wait(task).end, End::kCancelled);
+  EXPECT_LT(used() - before, (os::RealClock().Steady() - begin) / 5);
+}
+
 // With a session of its own, and its parent gone before it: neither the group nor the tree leads to it any
 // more.
 TEST_F(AgentTasks, WhoLeftTheGroupEndsWithTheTaskThatIsEnded) {

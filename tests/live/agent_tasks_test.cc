@@ -332,6 +332,21 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
   EXPECT_EQ(Run(Words("true")).end, End::kInterrupted) << "closed";
 }
 
+TEST_F(AgentTasks, WhoIsAskedForACheckpointEndsWithIt) {
+  std::filesystem::create_directories(scratch_.path() + "/run");
+  const auto base = std::make_shared<BaseEnvironment>(
+      EnvList{{"PATH", getenv("PATH")}},
+      BaseEnvironment::Common{.submit_dir = scratch_.path(), .run_dir = scratch_.path() + "/run", .node_name = "test", .own_tmp = true});
+  LocalTask task = Shell("trap 'echo state > $HARROW_CHECKPOINT_DIR/state; exit 9' USR1; echo > ready; while :; do sleep 0.02; done");
+  task.checkpoints = "t";
+  task.profile =
+      std::make_shared<TaskProfile>(ProfileSpec{.checkpoint = {.on = true, .signal = SIGUSR1, .status = 9, .time = kGenerous}}, base);
+  const uint32_t id = Push(std::move(task));
+  EXPECT_TRUE(Eventually([&] { return File("ready") == "\n"; }));
+  pool_->AskForCheckpoints({First(id)});
+  EXPECT_EQ(Wait(id).end, End::kCheckpointed);
+}
+
 TEST_F(AgentTasks, WhoIsAskedToEndAndGoesOnIsWaitedForAsleep) {
   node_.kill_wait_ns = Duration(std::chrono::milliseconds(500)).count();
   const uint32_t task = Push(Shell("trap '' TERM; echo > ready; while :; do sleep 0.02; done"));

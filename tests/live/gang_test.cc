@@ -414,6 +414,21 @@ TEST_F(GangTest, PartsThatWaitForOthersCanBeEnded) {
   ExpectAllGood();
 }
 
+TEST_F(GangTest, APartThatOnlyHoldsItsSlotsHasEndedWellBeforeItsTurnToo) {
+  Make(2);
+  Push(1, Task(1, "true", {4, 4}, Mpi::kNone));  // has all slots, and waits for the other part
+  ++tries_;
+  Push(1, Task(1, "true", {0, 0}, Mpi::kNone));
+  for (const uint32_t attempt : {2u, 1u}) {
+    nodes_[1]->pool().EndTasks({{TaskId(7), attempt}}, End::kLost);
+    EXPECT_TRUE(Eventually([&] {
+      std::lock_guard lock(mutex_);
+      return results_[1].attempt == attempt;
+    }));
+    EXPECT_EQ(results_[1].end, attempt == 2 ? End::kExited : End::kLost);
+  }
+}
+
 // What it has not left is not missed.
 TEST_F(GangTest, PartsThatHaveSucceededAndWaitForOthersCanBeEnded) {
   Make(2);

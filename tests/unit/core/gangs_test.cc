@@ -308,6 +308,16 @@ TEST(GangsTest, FilesOfNodesAreNotSpread) {
 }
 
 /// What a server before has sent: its nodes are in use until it ends.
+TEST(GangsTest, TheLeadHasInputAndTheOthersAscend) {
+  ToldScheduler s;
+  for (const char* name : {"A", "B", "C", "D"}) s.Add(name, {}, {}, {std::string("of") + name});
+  s.profile.shape.nodes = 3;
+  s.Add("G", {"A", "C"}, {"ofB", "ofD"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start A@0, start B@1, start C@2, start D@3");
+  for (uint32_t node = 0; node < 3; ++node) s.Ended(std::string(1, static_cast<char>('A' + node)), node);
+  EXPECT_EQ(s.Ended("D", 3), "done D, join G@0, join G@3, start G@1");
+}
+
 TEST(GangsTest, ARestoredGangKeepsItsNodes) {
   ToldScheduler s({.policy = Policy::kFifo});
   s.profile = OfRanks(4, 2);

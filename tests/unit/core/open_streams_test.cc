@@ -146,6 +146,7 @@ TEST_F(OpenStreamsTest, OneThatEndsEarlyIsHeldUntilThen) {
   Tell({TaskStarted{{w, 1}, n0}});
   Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
   EXPECT_EQ(state(r), TaskState::kHeld);
+  EXPECT_EQ(scheduler->Explain(r).text, "It has succeeded, and is done when the tasks whose streams it read are. Stream s is held open.");
   EXPECT_TRUE(Of<CloseOutput>(actions).empty()) << "others may want to read it";
   Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
   EXPECT_EQ(state(r), TaskState::kHeld);

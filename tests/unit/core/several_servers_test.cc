@@ -291,6 +291,24 @@ TEST(SeveralServersTest, TheLastByTheOrder) {
   EXPECT_EQ(LastOf(order::Policy::kFifo, 0, 0), "");
 }
 
+TEST(SeveralServersTest, TheLastOfManyAreInOrder) {
+  graph::Graph graph;
+  graph::Profile profile;
+  for (const int32_t priority : {3, 1, 4, 2, 0}) {
+    profile.priority = priority;
+    for (int i = 0; i < 40; ++i) graph.AddTask({.name = {}, .profile = graph.AddProfile(profile)});
+  }
+  ASSERT_TRUE(graph.Seal().ok());
+  Scheduler scheduler(graph, Fifo());
+  std::vector<Action> actions;
+  scheduler.Handle(Time(), TasksAdded{TaskId(0), static_cast<uint32_t>(graph.task_count())}, &actions);
+  std::vector<TaskId> last;
+  for (const uint32_t first : {40u, 160u}) {  // priority 1, and 0
+    for (uint32_t i = 0; i < 40; ++i) last.emplace_back(first + i);
+  }
+  EXPECT_EQ(scheduler.LastInOrder({}, last.size(), 0), last);
+}
+
 TEST(SeveralServersTest, OnlyTasksOfTheShapeThatNoStreamJoins) {
   graph::Graph graph;
   const auto add = [&](const char* name, const Shape& shape) {

@@ -173,6 +173,19 @@ TEST(Supply, ACopyComesFromSomebodyElseWhenItsSourceIsGone) {
   EXPECT_EQ(s.State("P"), TaskState::kDone);
 }
 
+TEST(Supply, WhatComesFromACopyThatHasNoSourceAnyMoreDoesNotComeEither) {
+  Local s({.locality = false, .steal = true});
+  s.Add("P", {}, {}, {"f"});
+  for (const char* name : {"C", "D", "E", "F"}) s.Add(name, {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  for (uint32_t n = 1; n < 4; ++n) s.Tell(NodeJoined{NodeId(n), {1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f"}),
+            "done P, start C@0, copy f@1 from 0, start D@1, copy f@3 from 0, start E@3, copy f@2 from 1, start F@2");
+  EXPECT_THAT(s.Tell(NodeLost{NodeId(0)}), HasSubstr("back D@1, back E@3, back F@2"));
+  for (const char* name : {"D", "E", "F"}) s.Tell(TaskReturned{s.Latest(name), s.scheduler().node(s[name])});
+  EXPECT_EQ(s.Made("P", 1, {"f"}), "done P, start C@1, copy f@3 from 1, start D@3, copy f@2 from 1, start E@2") << "anew";
+}
+
 TEST(Supply, WhoeverCannotBeReachedIsAskedAgainAndThenBelievedToHaveLostIt) {
   Local s({.locality = false});
   s.Add("P", {}, {}, {"f"});

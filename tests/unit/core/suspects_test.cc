@@ -253,6 +253,17 @@ TEST(Verdicts, ATaskHasFailedWhenNothingMoreIsToBeLearnt) {
   EXPECT_EQ(s.Ended("T1", 1, kFailed, at_once), "failed T1, complete");
 }
 
+TEST(Verdicts, WhoWaitedForTheEndOfOneThatHasFailedAtLastIsStartedWithIt) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 3});
+  s.Add("T0");
+  s.Add("T1");
+  s.Add("after");
+  s.AfterAny("after", {"T0"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "failed T0, start after@0");
+}
+
 TEST(Verdicts, ATaskHasFailedAfterTwoSecondsInWhichNothingElseFails) {
   const Duration at_once = std::chrono::milliseconds(5);
   ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 3});

@@ -76,7 +76,7 @@ TEST_F(FencedTasks, StandWholeAndGoOn) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/begun"));
 
   EXPECT_TRUE(pool_->RunUntil(Now() + kGenerous));
-  EXPECT_TRUE(Eventually([&] { return Runs(below) || kill(below, 0) != 0; }));
+  EXPECT_TRUE(Eventually([&] { return Runs(below) || !Alive(below); }));
   EXPECT_EQ(Wait(task).end, End::kExited);
   EXPECT_EQ(Wait(task).code, 3);
   EXPECT_EQ(Wait(later).code, 0);
@@ -234,7 +234,7 @@ TEST_F(FencedTasks, WhoIsEndedAsItStandsIsKilledBeforeTheOthersGoOn) {
   EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); }));
   EXPECT_EQ(Wait(ended).end, End::kCancelled);
   EXPECT_EQ(Wait(ended).code, SIGKILL);
-  EXPECT_TRUE(Eventually([&] { return kill(below, 0) != 0; }));
+  EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/trapped"));
   EXPECT_EQ(Run(Words("true")).code, 0) << "and the slot goes on";
 }
@@ -363,7 +363,7 @@ TEST_F(FencedAgent, ThatDiesWhileItsWardenStandsLeavesNobodyWhoRunsOn) {
     const Duration hung = Now();
     kill(warden_, SIGSTOP);
     kill(alone ? wardens.front() : agent, SIGKILL);
-    EXPECT_TRUE(Eventually([&] { return kill(daemon_, 0) != 0; }));
+    EXPECT_TRUE(Eventually([&] { return !Alive(daemon_); }));
     EXPECT_LT(Now() - hung, lateness.Within(kFence));
     server_->Hello(2);
     server_->ShutDown();
@@ -506,7 +506,7 @@ TEST_F(FencedAgent, ThatDiesAsItsTasksStandLetsNoneOfThemGoOn) {
   kill(agent, SIGSTOP);
   EXPECT_TRUE(Eventually([&] { return Stands(other); }));
   kill(agent, SIGKILL);
-  EXPECT_TRUE(Eventually([&] { return kill(other, 0) != 0; }));
+  EXPECT_TRUE(Eventually([&] { return !Alive(other); }));
   kill(warden_, SIGTERM);
   WaitForWarden();
   EXPECT_FALSE(Exists("trapped"));

@@ -69,6 +69,12 @@ inline void BeAsAgent() {
   EXPECT_TRUE(taken);
 }
 
+/// False of one, too, that is dead and that init, which may take its time, has not yet waited for.
+inline bool Alive(pid_t pid) {
+  os::Process process;
+  return os::ReadProcess(pid, &process);
+}
+
 /// The slots of a node with real processes, output in a scratch directory; results are looked up by task.
 class SlotPoolTest : public testing::Test {
  protected:

@@ -26,10 +26,6 @@ using testing::StartsWith;
 
 using AgentTasks = SlotPoolTest;
 
-bool Alive(pid_t pid) {
-  return kill(pid, 0) == 0;
-}
-
 TEST_F(AgentTasks, ExitCodesAndOutput) {
   TaskResult result = Run(Shell("echo out; echo err >&2; exit 3"));
   EXPECT_EQ(result.end, End::kExited);

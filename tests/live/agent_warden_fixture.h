@@ -253,7 +253,7 @@ class WardenTest : public testing::Test {
     return text.ends_with('\n') ? std::stoi(text) : 0;
   }
   static bool Gone(pid_t pid) {
-    return Eventually([pid] { return kill(pid, 0) != 0; });
+    return Eventually([pid] { return !Alive(pid); });
   }
 
   std::string tmp_before_;

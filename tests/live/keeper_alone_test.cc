@@ -25,7 +25,9 @@
 
 #include "base/text.h"
 #include "keeper/keeper.h"
+#include "made/copies.h"
 #include "os/process.h"
+#include "run_dir/names.h"
 
 namespace harrow::keeper {
 namespace {
@@ -382,6 +384,16 @@ TEST_F(KeeperTest, AnAgentThatDiesIsStartedAgainWithoutWhatItLeft) {
   EXPECT_EQ(end.end, ServerEnd::kAllDone);
   EXPECT_EQ(Read("starts"), "\n\n\n");
   EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, WhatKilledAgentsWereCopyingIsRemovedWithTheRun) {
+  std::filesystem::create_directories(run_dir::OutputDirectory(Part("")));
+  made::Copies copies;
+  copies.Set(run_dir::CopiesPath(Part(""), 1));
+  Write(".harrow-1.tmp", "half");
+  copies.Add(top_ + "/.harrow-1.tmp");
+  EXPECT_EQ(Keep("exit 0").end, ServerEnd::kAllDone);
+  EXPECT_FALSE(std::filesystem::exists(top_ + "/.harrow-1.tmp"));
 }
 
 TEST_F(KeeperTest, TheLastAgentThatDiesAgainAndAgainIsTheEnd) {

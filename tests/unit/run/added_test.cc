@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <stdlib.h>
@@ -192,6 +193,24 @@ TEST_F(Added, WhatIsDamagedBeforeItsEndIsToldAndNotWrittenOver) {
   EXPECT_GT(found, whole.size() / 4);
   SetBytes("");
   EXPECT_FALSE(ReadFlow(*part_).ok());
+}
+
+TEST_F(Added, TasksThatWaitForEachOtherAreToldOf) {
+  pb::AddedGroup group = Group(2, "x");
+  pb::FlowChunk* const chunk = group.mutable_chunk();
+  const auto file = static_cast<uint32_t>(flow_.graph.file_count());
+  for (const char* name : {"of x", "of y"}) chunk->add_file()->set_name(name);
+  *chunk->add_task() = chunk->task(0);
+  for (uint32_t n = 0; n < 2; ++n) {
+    chunk->mutable_task(static_cast<int>(n))->add_in(file + 1 - n);
+    chunk->mutable_task(static_cast<int>(n))->add_out(file + n);
+  }
+  chunk->mutable_task(1)->set_name("y");
+  AddedFile file_of(*part_->dir, "run", 2);
+  ASSERT_TRUE(file_of.Append(group).ok());
+  const Status told = ReadFlow(*part_).status();
+  EXPECT_EQ(told.code(), Code::kDamaged);
+  EXPECT_THAT(told.message(), testing::HasSubstr("cycle"));
 }
 
 TEST_F(Added, OfAnotherFlowIsPassedOver) {

@@ -134,6 +134,7 @@ TEST(FlowStore, KeepsEveryField) {
   flow.settings.submit_dir = "/submit";
   flow.settings.env = {{"A", "1"}, {"B", ""}};
   flow.settings.sources = {"one.toml", "two.txt"};
+  flow.settings.known_costs = {{.model = "m", .kind = "k", .tasks = 3, .seconds = 0.5, .bytes = 7, .units = 2, .out_units = 4}, {}};
   flow.settings.started = WallTime(std::chrono::nanoseconds(1'234'567'890'123'456'789));
   flow.settings.sync_journal = false;
   graph::Graph& graph = flow.graph;
@@ -187,6 +188,7 @@ TEST(FlowStore, KeepsEveryField) {
     spec.in = std::span(files).subspan(0, i);
     spec.place = {.source = i % 2, .line = 10 + i, .column = 20 + i};
     spec.recorded_run_time = times[i];
+    if (i > 0) spec.bound = 2.5 * (i - 1);
     graph.AddTask(spec);
   }
   graph.AddDependency(TaskId(0), TaskId(1));
@@ -201,6 +203,7 @@ TEST(FlowStore, KeepsEveryField) {
     EXPECT_EQ(settings.env, flow.settings.env);
     EXPECT_EQ(settings.sources, flow.settings.sources);
     EXPECT_EQ(settings.started, flow.settings.started);
+    EXPECT_EQ(settings.known_costs, flow.settings.known_costs);
     EXPECT_FALSE(settings.sync_journal);
   }
   EXPECT_EQ(back->unwanted, (std::vector<bool>{true, false, false}));
@@ -212,6 +215,7 @@ TEST(FlowStore, KeepsEveryField) {
     EXPECT_EQ(got.form(task), graph.form(task));
     EXPECT_EQ(got.profile(task), graph.profile(task));
     EXPECT_EQ(got.recorded_run_time(task), times[i]);
+    EXPECT_EQ(got.bound(task), i == 0 ? graph::kNoBound : 2.5 * (i - 1));
     EXPECT_EQ(got.inputs(task).size(), i);
     EXPECT_EQ(got.place(task).source, i % 2);
     EXPECT_EQ(got.place(task).line, 10 + i);

@@ -265,6 +265,18 @@ TEST_F(Added, GoesAlongWithAFlowThatIsNamedAgain) {
   EXPECT_NE(TakeOverSubmitted(before->graph, 1, &taken).message().find("the flow has a task x now"), std::string::npos);
 }
 
+TEST(TakenOver, WhatItWaitsForIsTheSameTaskWithoutANameToo) {
+  const std::vector<test::TinyTask> tasks = {{"a", "make a", {}, {"a"}}, {"", "use a", {"a"}, {}}};
+  graph::Graph before;
+  test::AddTiny(&before, tasks);
+  test::AddTiny(&before, {{"x", "run x"}}, {TaskId(1)});
+  graph::Graph now = test::TinyGraph({{"", "new"}});
+  test::AddTiny(&now, tasks);
+  ASSERT_TRUE(TakeOverSubmitted(before, 1, &now).ok());
+  ASSERT_EQ(now.predecessors(TaskId(3)).size(), 1u);
+  EXPECT_EQ(now.predecessors(TaskId(3))[0], TaskId(2));
+}
+
 /// w writes s, and r reads it; `submitted` more of each, connected as they are.
 graph::Graph Joined(uint32_t submitted = 0) {
   graph::Graph graph = test::TinyGraph({{"w", "x"}, {"r", "x"}});

@@ -307,7 +307,6 @@ TEST(GangsTest, FilesOfNodesAreNotSpread) {
   EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed ranks (fits nowhere), complete");
 }
 
-/// What a server before has sent: its nodes are in use until it ends.
 TEST(GangsTest, TheLeadHasInputAndTheOthersAscend) {
   ToldScheduler s;
   for (const char* name : {"A", "B", "C", "D"}) s.Add(name, {}, {}, {std::string("of") + name});
@@ -318,6 +317,7 @@ TEST(GangsTest, TheLeadHasInputAndTheOthersAscend) {
   EXPECT_EQ(s.Ended("D", 3), "done D, join G@0, join G@3, start G@1");
 }
 
+/// What a server before has sent: its nodes are in use until it ends.
 TEST(GangsTest, ARestoredGangKeepsItsNodes) {
   ToldScheduler s({.policy = Policy::kFifo});
   s.profile = OfRanks(4, 2);
